@@ -3,10 +3,11 @@ PYTHON ?= python3.11
 VENV   ?= .venv
 PREFIX ?= $(HOME)/.local
 BIN     = $(VENV)/bin
+TOOLS   = chromium redis-server curl openssl
 # Tests that start whole servers and installations; those and the others take about as long.
 ROLES   = tests/roles tests/tls tests/ledger tests/bench tests/auth tests/examples tests/deploy
 
-.PHONY: run install wheel test check unit unit-core unit-contract unit-faults unit-roles unit-rest unit-attacks bench bench-peers chaos lock format clean help
+.PHONY: run install wheel test check style types unit unit-core unit-contract unit-faults unit-roles unit-rest unit-attacks bench bench-peers chaos lock format clean help
 
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -25,16 +26,23 @@ wheel: $(VENV)/.run  ## build dist/penstock-*.whl, with the locked build tools a
 	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist/*.whl
 
-test: check unit  ## set up and check everything: format, lint, types, layers, tests
+# The types are checked beside the tests, which leave a core idle for part of the time.
+test: style  ## set up and check everything: format, lint, types, layers, tests
+	tools/system-packages $(TOOLS)
+	$(MAKE) --no-print-directory -j4 -O unit-faults unit-roles unit-rest unit-contract types unit-attacks unit-core
 
-check: $(VENV)/.dev  ## format, lint, types and import layers
+check: style types  ## format, lint, types and import layers
+
+style: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+
+types: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: $(VENV)/.dev  ## the tests, with real processes, sockets and a real browser
-	tools/system-packages chromium redis-server curl openssl
+unit: $(VENV)/.dev  ## the tests alone, with real processes, sockets and a real browser
+	tools/system-packages $(TOOLS)
 	$(MAKE) --no-print-directory -j4 -O unit-faults unit-roles unit-rest unit-contract unit-attacks unit-core
 
 # Four at a time, the longest first: each waits for processes and clocks more than it computes.
@@ -65,7 +73,7 @@ bench-peers: $(VENV)/.dev  ## Penstock beside Mosec, LitServe, BentoML, Ray Serv
 	$(BIN)/python -m benchmarks.peers
 
 chaos: $(VENV)/.dev  ## the long forms of the fault tests and attacks, and examples that nobody tried before
-	tools/system-packages chromium redis-server curl openssl
+	tools/system-packages $(TOOLS)
 	$(BIN)/pytest tests/chaos --chaos-long
 	$(BIN)/pytest tests/attack --chaos-long
 	$(BIN)/pytest --ignore tests/chaos --ignore tests/attack --hypothesis-profile=explore

@@ -3,6 +3,9 @@
 Both run at once and are loaded in turns with the same requests, so that whatever else the machine does meanwhile is
 felt by both. Each turn of the one is held against the next of the other. Every round starts both anew, on other
 cores. A checkout is served by its own `.venv`, or by this Python with its `src` where it has none.
+
+Beside the rates stands what a request costs: processor time of the server's own process. On a machine that others
+use too, it tells far more than the rate.
 """
 
 import argparse
@@ -11,11 +14,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
 
-from benchmarks import echo, heads, wrk
+from benchmarks import echo, heads, processor, wrk
 from benchmarks.cores import pinned
 from benchmarks.figure import Check, Figure, Say, at_least_one, chosen, conduct, options
 from benchmarks.serving import serving
@@ -34,30 +37,52 @@ KINDS = {  # of requests: the heads they have, and whether each has an API key
     "keys": (heads.REALISTIC, True),
 }
 TITLES = {"same": "identical heads", "realistic": "realistic heads", "keys": "realistic heads, API keys"}
-Offer = Callable[[wrk.Load], wrk.Measurement]
+SERVER = "the server"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one server did in one turn."""
+
+    rate: float  # good answers per second
+    cost: float  # microseconds of the server's processor time for each of them, without its function's
+    errors: int = 0
+
+
+Offer = Callable[[wrk.Load], Turn]
 
 
 @dataclass(slots=True)
 class Comparison:
-    """One other checkout under one kind of requests, and this one: a pair of rates for each turn."""
+    """One other checkout under one kind of requests, and this one, in pairs of turns."""
 
     other: Path
     kind: str
-    pairs: list[tuple[float, float]] = field(default_factory=list)  # the other's, and this one's
-    errors: int = 0
+    pairs: list[tuple[Turn, Turn]] = field(default_factory=list)  # the other's, and this one's
 
     @property
     def parts(self) -> list[float]:
         """The part of the other's throughput, for each pair."""
-        return [ours / theirs if theirs else 0.0 for theirs, ours in self.pairs]
+        return [ours.rate / theirs.rate if theirs.rate else 0.0 for theirs, ours in self.pairs]
+
+    @property
+    def costs(self) -> list[float]:
+        """What a request costs as a multiple of what it costs the other, for each pair."""
+        return [ours.cost / theirs.cost if theirs.cost else 0.0 for theirs, ours in self.pairs]
 
     def row(self) -> list[str]:
-        theirs, ours = (median(rates) for rates in zip(*self.pairs, strict=True))
-        low, middle, high = quartiles(self.parts)
+        theirs, ours = zip(*self.pairs, strict=True)
         return [
-            TITLES[self.kind], str(self.other), f"{theirs:,.0f}", f"{ours:,.0f}", f"{middle:.3f}",
-            f"{low:.3f}–{high:.3f}", str(len(self.pairs)), f"{self.errors:,}",
+            TITLES[self.kind], str(self.other),
+            *(f"{median(turn.rate for turn in turns):,.0f}" for turns in (theirs, ours)), *_spread(self.parts),
+            *(f"{median(turn.cost for turn in turns):.1f}" for turns in (theirs, ours)), *_spread(self.costs),
+            str(len(self.pairs)), f"{sum(turn.errors for turn in (*theirs, *ours)):,}",
         ]  # fmt: skip
+
+
+def _spread(values: Sequence[float]) -> tuple[str, str]:
+    low, middle, high = quartiles(values)
+    return f"{middle:.3f}", f"{low:.3f}–{high:.3f}"
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
@@ -95,7 +120,8 @@ def measure(given: argparse.Namespace, say: Say) -> Figure:
             last = Comparison(comparison.other, comparison.kind, turns)
             say(
                 f"round {round_number + 1}/{given.rounds}  {TITLES[comparison.kind]:<26} "
-                f"{comparison.other}  {quartiles(last.parts)[1]:.3f} ×"
+                f"{comparison.other}  {quartiles(last.parts)[1]:.3f} × the rate, "
+                f"{quartiles(last.costs)[1]:.3f} × the processor time"
             )
     return figure(found, load, pinned_to=dealt(cores, 0))
 
@@ -134,8 +160,8 @@ def _round(
     cores: tuple[set[int], set[int]] | None,
     *,
     ours_first: bool,
-) -> list[tuple[float, float]]:
-    """The rates of each pair of turns: the other's, and this one's."""
+) -> list[tuple[Turn, Turn]]:
+    """The turns in pairs: the other's, and this one's."""
     generators, servers = cores or (None, None)
     with ExitStack() as held:
         with pinned(servers):
@@ -145,13 +171,12 @@ def _round(
                 offer(load.lasting(WARM_UP_SECONDS))
             pairs = []
             for turn in range(turns):
-                rates = [0.0, 0.0]
                 # Whoever went second goes first in the next turn.
-                for side in (1, 0) if (turn % 2 == 1) != ours_first else (0, 1):
-                    measured = offers[side](load)
-                    rates[side] = measured.rate
-                    comparison.errors += measured.errors
-                pairs.append((rates[0], rates[1]))
+                if (turn % 2 == 1) != ours_first:
+                    ours, theirs = offers[1](load), offers[0](load)
+                else:
+                    theirs, ours = offers[0](load), offers[1](load)
+                pairs.append((theirs, ours))
     return pairs
 
 
@@ -168,7 +193,16 @@ def _served(path: Path, kind: str, users: Strangers, held: ExitStack) -> Offer:
         serving(echo.TARGET, *echo.FLAGS, *flags, settings=variables, program=command)
     )
     credentials = users.credentials if keys else ()
-    return heads.prepared(which, f"{server.url}/v1/inference", echo.body, credentials)
+    load_with = heads.prepared(which, f"{server.url}/v1/inference", echo.body, credentials)
+
+    def offer(load: wrk.Load) -> Turn:
+        before = processor.used({SERVER: server.pid})
+        measured = load_with(load)
+        seconds = processor.between(before, processor.used({SERVER: server.pid}))[SERVER]
+        cost = 1e6 * seconds / measured.answers if measured.answers else 0.0
+        return Turn(measured.rate, cost, measured.errors)
+
+    return offer
 
 
 def figure(
@@ -181,6 +215,10 @@ def figure(
         "this one's",
         "part",
         "quartiles",
+        "its µs/request",
+        "this one's µs",
+        "multiple",
+        "quartiles",
         "pairs",
         "errors",
     ]
@@ -190,7 +228,8 @@ def figure(
         method=(
             f"wrk, {load.connections} connections, 2 KB of text in and out, echo, batches up to 64, {where}; both "
             f"servers running, in turns of {load.seconds} s; rates are medians, the part is the median of the "
-            f"pairs of turns. Realistic: {heads.ABOUT[heads.REALISTIC]}; API keys: {USERS:,} tenants, a key each."
+            "pairs of turns. µs/request: processor time of the server, without its function. Realistic: "
+            f"{heads.ABOUT[heads.REALISTIC]}; API keys: {USERS:,} tenants, a key each."
         ),
         tables=[markdown_table(header, [each.row() for each in found], left=2)],
         checks=[
@@ -199,7 +238,10 @@ def figure(
             )
             for each in found
         ],
-        data={f"{each.kind}, {each.other}": each.pairs for each in found},
+        data={
+            f"{each.kind}, {each.other}": [[asdict(turn) for turn in pair] for pair in each.pairs]
+            for each in found
+        },
     )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.errors import UserMistake
-from penstock.service_model import Fault, ServiceModel, parse_service
+from penstock.service_model import Fault, NewShapes, ServiceModel, parse_service
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,7 @@ from penstock.service_model import Fault, ServiceModel, parse_service
         ("sim:0.1s,jitter=0.05", ServiceModel(a=0.1, jitter=0.05)),
         ("sim:a=250us, b=1µs", ServiceModel(a=250e-6, b=1e-6)),
         ("sim:a=10ms,knee=16,pad=powers", ServiceModel(a=0.01, b=0.01 / 16, knee=16, padded=True)),
+        ("sim:15ms,new_shape=80ms", ServiceModel(a=0.015, new_shape=0.08)),
         ("sim:a=50ms,b=0.5ms,jitter=5%,fail=1%", ServiceModel(a=0.05, b=0.0005, jitter=0.05, fail=0.01)),
         ("sim:4ms,knee=64,slow_factor=10,seed=7", ServiceModel(0.004, 0.0000625, 64, slow_factor=10, seed=7)),
         ("sim:1ms,hang=1%,crash=2%,garbage=3%,short=4%,poison=bad",
@@ -23,7 +24,7 @@ from penstock.service_model import Fault, ServiceModel, parse_service
 )  # fmt: skip
 def test_a_service_is_read_from_text(text: str, model: ServiceModel) -> None:
     read = parse_service(text)
-    numbers = ("a", "b", "jitter", "slow_factor", *Fault)
+    numbers = ("a", "b", "new_shape", "jitter", "slow_factor", *Fault)
     assert [getattr(read, n) for n in numbers] == pytest.approx([getattr(model, n) for n in numbers])
     assert (read.knee, read.poison, read.seed) == (model.knee, model.poison, model.seed)
 
@@ -90,3 +91,10 @@ def test_a_padded_model_takes_as_long_as_for_the_next_power_of_two() -> None:
     assert [model.seconds(size) for size in (1, 16, 17, 32, 33)] == pytest.approx(
         [0.01, 0.01, 0.02, 0.02, 0.04]
     )
+
+
+def test_the_first_batch_of_each_size_that_is_run_takes_longer() -> None:
+    new = NewShapes(parse_service("sim:15ms,new_shape=80ms"))
+    assert [new.seconds(size) for size in (1, 3, 1, 3, 4)] == [0.08, 0.08, 0.0, 0.0, 0.08]
+    padded = NewShapes(parse_service("sim:15ms,new_shape=80ms,pad=powers"))
+    assert [padded.seconds(size) for size in (3, 4, 5, 8)] == [0.08, 0.0, 0.08, 0.0]

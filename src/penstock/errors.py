@@ -1,4 +1,4 @@
-"""One tree of errors; status and code stand on the class.
+"""One tree of errors. Everything in Penstock raises these; each class has its HTTP status and its error code.
 
 PenstockError
 ├── UserMistake                  the operator's: one line, exit code 2
@@ -11,12 +11,12 @@ PenstockError
 │   └── Overloaded 503 (retry_after)   Draining 503 (retry_after)   StoreDown 503 (retry_after)
 ├── Undelivered                  accepted, and ended without an output
 │   ├── DeadlineExceeded 504   BackendFailed 502   ClientLeft 499   Cancelled 409   Internal 500
-└── BackendError                 an adapter's word on one batch; shown when the attempts are spent
-    ├── BatchRejected 502        it answered, and not with n outputs: a member may be to blame
-    ├── BackendOutOfMemory 502   the batch did not fit into its memory: a smaller one may
-    ├── BackendCrashed 502       it died with the batch in hand: a member may be to blame
-    ├── BackendTimeout 504       it did not answer in time: a member may be to blame
-    └── BackendUnavailable 502   it never took the batch: nobody is to blame, try elsewhere
+└── BackendError                 what an adapter says of one batch; told to askers when the attempts are spent
+    ├── BatchRejected 502        the backend answered, but not with n outputs: a member may be to blame
+    ├── BackendOutOfMemory 502   the batch did not fit into memory: a smaller one may
+    ├── BackendCrashed 502       the backend died with the batch in hand: a member may be to blame
+    ├── BackendTimeout 504       the backend did not answer in time: a member may be to blame
+    └── BackendUnavailable 502   the backend never took the batch: nobody is to blame, try elsewhere
 """
 
 from typing import ClassVar
@@ -34,7 +34,7 @@ class PenstockError(Exception):
         super().__init__(message)
         self.message = message  # fit for anybody to read
         self.retry_after = retry_after
-        self.details = details  # may quote an input or show code: for the one concerned, or --debug
+        self.details = details  # may quote an input or show code: for the asker concerned, or --debug
 
 
 class UserMistake(PenstockError):
@@ -48,7 +48,7 @@ class Refused(PenstockError):
 
 
 def about(refused: Refused, model: str, tenant: str) -> Refused:
-    """The same, with what is known of the request."""
+    """The same refusal, with the model and tenant of the request that it is about."""
     refused.model, refused.tenant = model, tenant
     return refused
 
@@ -64,17 +64,18 @@ class NoInput(Refused):
 
 
 class Unauthorized(Refused):
-    """Who asks is not known. The message never tells which part of a credential was wrong."""
+    """Nobody knows who asks. The message never says which part of a credential was wrong."""
 
     code, status = "UNAUTHORIZED", 401
 
 
 class KeysWanted(Unauthorized):
-    """A token that may be good: the identity provider is to be asked first. As it stands, it is not."""
+    """A token was signed with a key that is not known. The identity provider is due to be asked for its keys; only
+    if that key is among them may the token be good."""
 
 
 class Forbidden(Refused):
-    """Who asks is known, and this is not for them."""
+    """It is known who asks, and they may not do this."""
 
     code, status = "FORBIDDEN", 403
 
@@ -84,7 +85,7 @@ class NotFound(Refused):
 
 
 class NoSuchModel(NotFound):
-    """Told only after the body was read, since that is where the model is named."""
+    """There is no such model. This is known only after the body was read, since it names the model."""
 
 
 class MethodNotAllowed(Refused):
@@ -104,7 +105,7 @@ class Conflict(Refused):
 
 
 class KeyReused(Refused):
-    """The same Idempotency-Key with another request: one of the two is a mistake."""
+    """The Idempotency-Key was used for another request before."""
 
     code, status = "IDEMPOTENCY_CONFLICT", 409
 
@@ -134,18 +135,18 @@ class UnknownVersion(Refused):
 
 
 class HopelessDeadline(Refused):
-    """Its time is shorter than one batch takes: waiting would not help, more workers would not either."""
+    """The request's time is shorter than one batch takes. Waiting would not help, nor would more workers."""
 
     code, status = "DEADLINE_EXCEEDED", 504
 
 
 class OverQuota(Refused):
-    """The asker's own limit, whatever the load: waiting helps, more workers would not."""
+    """The asker is over its own limit, whatever the load. Waiting helps; more workers would not."""
 
     code, status = "QUOTA_EXCEEDED", 429
     limit: int | None = None  # requests per minute, if these are limited
     reset: float = 0.0  # seconds until more may come
-    in_flight: int | None = None  # the limit on those, where that is what was exceeded
+    in_flight: int | None = None  # the limit on requests in flight, if that is what was exceeded
 
 
 class Overloaded(Refused):
@@ -163,7 +164,7 @@ class StoreDown(Refused):
 
 
 class Undelivered(PenstockError):
-    """Accepted, and ended without an output."""
+    """A request was accepted, and ended without an output."""
 
 
 class DeadlineExceeded(Undelivered):
@@ -175,7 +176,7 @@ class BackendFailed(Undelivered):
 
 
 class ClientLeft(Undelivered):
-    """Never sent, but counted."""
+    """The client left before it was answered. Nobody is sent this; it is only counted."""
 
     code, status = "CLIENT_LEFT", 499
 
@@ -197,11 +198,11 @@ class BackendError(PenstockError):
 
 
 class BatchRejected(BackendError):
-    """An exception, a wrong count, a wrong type, a 4xx or 5xx: it is alive and said no."""
+    """The backend is alive and refused the batch: an exception, a wrong number or type of outputs, a 4xx or 5xx."""
 
 
 class BackendOutOfMemory(BackendError):
-    """The batch was too large, or one input is: it is alive, and smaller batches go on."""
+    """The batch was too large, or one input is. The backend is alive, and can run smaller batches."""
 
     code = "BACKEND_OUT_OF_MEMORY"
 

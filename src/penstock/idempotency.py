@@ -1,7 +1,8 @@
-"""The words of `Idempotency-Key`: what a key names, what counts as the same request, what is kept of it.
+"""The rules of `Idempotency-Key`: what a key names, which requests count as the same, and what is kept of them.
 
-A key is its tenant's own. The first request with it is executed as a task, whose id is made of tenant and key; who
-asks again with the same key and the same meaning is given the outcome of that task.
+Each tenant has keys of its own. The first request with a key is executed as a task, whose id is made of tenant and
+key. An asker that sends the same request with the same key again is given the outcome of that task.
+`runtime/idempotency.py` follows these rules in one process, `cluster/idempotency.py` over a bus.
 """
 
 from dataclasses import replace
@@ -15,29 +16,30 @@ from penstock.ports import Asker, Leaving, Reservation, Task
 from penstock.types import Accepted, Outcome, Reply, Request
 
 LARGE = 64 * 1024  # bytes of an input that is compared byte for byte, unless it is a string
-MARK = "~"  # begins the id of such a task: no client can choose an id like that (`http.schema.REQUEST_ID`)
+MARK = "~"  # begins the id of such a task; `edge/fields.py` allows no client to choose an id like that
 
-# Failures that tell of the input, or that the asker wished for. All others tell how the server was doing,
-# or that time ran out: they are not kept, and the next attempt is tried anew.
+# Failures that the input caused, or that the asker wished for. All others say how the server was doing, or that
+# time ran out: they are not kept, and the next request with the key is executed again.
 KEPT_FAILURES = frozenset({BackendFailed.code, BackendCrashed.code, BackendTimeout.code, Cancelled.code})
 
 
 class Keyed(NamedTuple):
-    """What a request with a key is known by."""
+    """By what a request with a key is recognised."""
 
-    id: str  # of its task
+    id: str  # the id of its task
     tenant: str
-    fingerprint: str  # of what is asked; never the payload itself
+    fingerprint: str  # a digest of what is asked
 
 
 def keyed(key: str, request: Request) -> Keyed:
-    """How long a client is willing to wait, and by which route it came, make no difference to what it asks."""
+    """How a request with this key is recognised. Model, parameters and input count; its time limit and its door do
+    not."""
     asked = _digest(request.model.encode(), request.parameters, _plain(request.input))
     return Keyed(MARK + _digest(request.tenant.encode(), key.encode())[:40], request.tenant, asked)
 
 
 def _digest(*parts: bytes) -> str:
-    """Each part with its length, so that no two lists of parts look alike."""
+    """The SHA-256 of the parts, each with its length, so that no two lists of parts give the same bytes."""
     digest = sha256()
     for part in parts:
         digest.update(b"%d:" % len(part))
@@ -61,19 +63,21 @@ def key_reused() -> KeyReused:
 
 
 def is_kept(answer: Reply) -> bool:
+    """Whether this outcome answers later requests with the key."""
     if answer.outcome is Outcome.SUCCESS:
         return True
     return answer.failure is not None and answer.failure.code in KEPT_FAILURES
 
 
 class Replay(Reply, eq=False):
-    """An outcome that is given again, to one who asked with the same key."""
+    """An outcome that is given again, to an asker with the same key."""
 
-    first_id: str = ""  # the request id of who was first
+    first_id: str = ""  # the id of the first request with the key
 
 
 def given_again(answer: Reply, request: Accepted, first_id: str) -> Reply:
-    """The outcome as `request` is told it. It has not waited for what was done before it came."""
+    """The outcome as a reply to `request`. If the execution began before that request came, it is told to have
+    begun then."""
     execution = answer.execution
     if execution is not None and execution.started < request.arrival:
         execution = replace(execution, started=request.arrival)
@@ -83,7 +87,7 @@ def given_again(answer: Reply, request: Accepted, first_id: str) -> Reply:
 
 
 class KeyedRequests(Protocol):
-    """Sees to it that one execution answers all who ask with one key. Raises `errors.Refused`."""
+    """Makes sure that one execution answers all askers with one key. Raises `errors.Refused`."""
 
     def ask(self, keyed: Keyed, reserved: Reservation, asker: Asker) -> Leaving: ...
 

@@ -15,7 +15,7 @@ from penstock.units import iso_time
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
-FEW = 10  # lines of a kind in a second, of those that tenants' inputs cause in workers
+FEW = 10  # lines in a second of each kind that tenants' inputs cause in workers
 MOST_KINDS = 1000  # kinds of lines that are counted apart
 
 
@@ -62,7 +62,7 @@ class FewASecond(logging.Filter):
         self._kinds: dict[tuple[object, ...], tuple[float, int, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        # Only the beginning counts: the event loop's own messages go on with addresses in memory.
+        # Only the beginning of a message counts: the event loop's own messages end with addresses in memory.
         kind = record.levelno, str(record.msg)[:40], record.exc_info[0] if record.exc_info else None
         now = self._now()
         began, told, left_out = self._kinds.get(kind, (-inf, 0, 0))
@@ -80,7 +80,8 @@ class FewASecond(logging.Filter):
 
 
 def set_up(level: str, form: str) -> None:
-    """`auto` is short lines on a terminal and JSON elsewhere."""
+    """Set up all logs of the process. `form`: `text`, `json`, or `auto`, which is text on a terminal and JSON
+    elsewhere."""
     handler = logging.StreamHandler(sys.stderr)
     short = form == "text" or (form == "auto" and sys.stderr.isatty())
     handler.setFormatter(ShortLines() if short else JsonLines())

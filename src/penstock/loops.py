@@ -4,10 +4,10 @@
                                         │ MOST times within SPAN
                                         └──► given up on: `dead` names it; it is tried again all the same
 
-Every role keeps its loops here, and `/livez` asks for `dead`. A loop is given as a function that makes it, so that
-it can be made anew. State that must survive a failure is kept outside the loop's own variables. `Loops` may be
-used like a task group, for the parts of a larger loop: if one part is given up on, the others end too, and the
-larger loop starts again.
+Every process has a `Loops` (`EmbeddedServer` or `Member`), and `/livez` asks for `dead`. A loop is given as a
+function that makes its coroutine, so that it can be started again. State that must survive a failure is kept
+outside the loop's own variables. `Loops` may also be used like a task group, for the parts of a larger loop: if one
+part is given up on, the others end too, and the larger loop starts again.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ log = logging.getLogger("penstock.loops")
 
 FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0  # seconds before a loop is started again; doubled each time
 MOST, SPAN = 8, 60.0  # failures and seconds: after so many within that time a loop is given up on
-LONGEST_ERROR = 200  # characters of an error that are told
+LONGEST_ERROR = 200  # characters: a longer error is cut
 
 Make = Callable[[], Coroutine[Any, Any, None]]
 
@@ -76,7 +76,7 @@ class Loops:
         self._tasks[name] = asyncio.create_task(self._keep(name, make), name=name)
 
     def send(self, name: str, errand: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Starts work that is done once. If it fails, the log says so."""
+        """Starts an errand: work that is done once. If it fails, the log says so."""
         task = asyncio.create_task(errand, name=name)
         self._errands.add(task)
         task.add_done_callback(self._errand_ended)
@@ -165,6 +165,7 @@ class Loops:
 
 
 def say(name: str, words: str, wait: float, error: BaseException | None) -> None:
+    """Says in the log that a loop has ended, and when it is started again."""
     log.error(
         "%s has ended and is started again", name,
         extra={"error": words, "again_in": round(wait, 3), "traceback": _traceback(error)},
@@ -177,7 +178,7 @@ def _traceback(error: BaseException | None) -> str:
 
 
 async def for_ever() -> None:
-    """Waits until cancelled, in a loop that has done its work before the others have."""
+    """Waits until cancelled. A loop that has nothing to do calls this, because a loop must not return."""
     await asyncio.get_running_loop().create_future()
 
 

@@ -1,11 +1,11 @@
-"""When what happened to a request: from the stamps that it, its batch and its execution carry.
+"""When each thing happened to a request. This is read from stamps (times) on the request, its batch and its
+execution. An observer of yours may call `moments_of`; those of Penstock read the few stamps that they need.
 
-| moment | stamped by | on |
-| arrived, admitted | its gateway, in one and the same turn of its loop | the request |
-| sealed, sent | the batcher | the batch; known to the gateway where both are one process |
-| started | the batcher, as it sends it; else its gateway, from when the answer came | the execution |
-| ended | likewise | the execution |
-| answered | its gateway | told to the observers |
+| moment | stamped by | where it is noted |
+| arrived, admitted | the gateway, both in one turn of its loop | the request |
+| sealed, sent | the batcher | the batch; the gateway knows them only if it is in the same process |
+| started, ended | the batcher; over a bus the gateway, counted back from when the answer came | the execution |
+| answered | the gateway | told to the observers |
 """
 
 from typing import NamedTuple
@@ -14,7 +14,8 @@ from penstock.types import Reply, Seconds
 
 
 class Moments(NamedTuple):
-    """On the clock of the gateway. None: it never came to that, or nobody here knows when."""
+    """The moments of one request, on the clock of the gateway. None: it did not happen, or the gateway does not
+    know when."""
 
     arrived: Seconds
     admitted: Seconds

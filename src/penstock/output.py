@@ -1,10 +1,12 @@
 """What a function may say of one answer beside its output, and how that note travels. Users import `Output`.
 
-A function returns `Output(value, tokens_used=17)` in the place of a plain value. The note travels behind the
-output, in the same bytes. So it goes wherever the output goes (to another process, into a cache, into the record
-of a task), and none of them needs to know of it. Only the doors, which write answers, take the two apart.
+A function returns `Output(value, tokens_used=17)` instead of a plain value. The note `tokens_used` travels behind
+the output, in the same bytes (`with_note`). So it goes wherever the output goes: to another process, into a cache,
+into the record of a task. Only the doors, which write answers, take the two apart (`without_note`).
 
     "the output"␞"tokens_used":17␞        ␞ is the byte 1E, which JSON never holds unescaped
+
+An output of bytes travels as text in base64, and its note says so.
 
 This module imports nothing of Penstock, because users import it into their own code.
 """
@@ -13,11 +15,12 @@ from operator import index
 from typing import Any
 
 MARK = b"\x1e"
+IN_BASE64 = '"output_encoding":"base64"'
 NOTED = MARK[0]  # the last byte of an output with a note, as a number, which is the fastest to compare
 
 
 class Output:
-    """One output of a batch, with what is to be said of it in the answer's `metadata`."""
+    """One output of a batch, with what the answer's `metadata` is to say of it."""
 
     __slots__ = ("tokens_used", "value")
 
@@ -32,8 +35,12 @@ class Output:
         return f"Output({self.value!r}, tokens_used={self.tokens_used})"
 
 
-def with_note(output: bytes, tokens_used: int | None) -> bytes:
-    """The output, which is JSON, with its note behind it."""
+def with_note(output: bytes, tokens_used: int | None, *, are_bytes: bool = False) -> bytes:
+    """The output, which is JSON, with its note behind it. `are_bytes`: the output is base64 text, and stands for
+    bytes."""
+    if are_bytes:
+        tokens = b"" if tokens_used is None else b'"tokens_used":%d,' % tokens_used
+        return b"%b\x1e%b%b\x1e" % (output, tokens, IN_BASE64.encode())
     return output if tokens_used is None else b'%b\x1e"tokens_used":%d\x1e' % (output, tokens_used)
 
 
@@ -43,3 +50,8 @@ def without_note(output: bytes) -> tuple[bytes, str]:
         return output, ""
     bare, _, note = output[:-1].rpartition(MARK)
     return bare, note.decode()
+
+
+def is_bytes(note: str) -> bool:
+    """Whether the output with this note stands for bytes."""
+    return note.endswith(IN_BASE64)

@@ -1,4 +1,5 @@
-"""The waits of one loop that must outlive an outage: growing, and said aloud once."""
+"""How long a loop waits before it tries again to reach Redis. The waits grow, and the log tells of an outage once.
+Loops in `cluster` and `adapters/redis` use it."""
 
 import logging
 
@@ -6,26 +7,28 @@ from penstock.errors import StoreDown
 
 _log = logging.getLogger(__name__)
 
-FIRST_WAIT, LONGEST_WAIT = 0.020, 0.500
+FIRST_WAIT, LONGEST_WAIT = 0.020, 0.500  # seconds
 
 
 class Patience:
+    """The waits of one loop."""
+
     __slots__ = ("_what", "wait")
 
     def __init__(self, what: str) -> None:
         self._what = what  # as in "<what> cannot reach Redis"
-        self.wait = 0.0  # of the outage that lasts; 0 when there is none
+        self.wait = 0.0  # the last wait of the current outage; 0 if there is none
 
     @property
     def away(self) -> bool:
         return self.wait > 0
 
     def is_outage(self, error: Exception) -> bool:
-        """Whether waiting may mend it."""
+        """Whether this error may go away by waiting."""
         return isinstance(error, StoreDown)
 
     def failed(self, error: Exception) -> float:
-        """How long to wait before the next try; raises what waiting will not mend."""
+        """Note an error, and return how long to wait before the next try. Raises the error if it is no outage."""
         if not self.is_outage(error):
             raise error
         if not self.wait:

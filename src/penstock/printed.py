@@ -17,24 +17,24 @@ from collections.abc import Iterable, Iterator
 LONGEST = 8192  # bytes of a line that are shown
 AT_ONCE = 16384  # bytes that are written with one call
 AGAIN = 0.005  # seconds until a full descriptor is tried again
-_F_GETPIPE_SZ = 1032  # of Linux
+_F_GETPIPE_SZ = 1032  # Linux's number for the call that says how much a pipe holds
 
 
 class Lines:
-    """Turns bytes into lines. Of a line that is too long, the beginning is given and the rest is counted."""
+    """Turns bytes into lines. A line that is too long is cut, and the bytes left out are counted."""
 
     def __init__(self, longest: int = LONGEST) -> None:
         self._longest = longest
         self._begun = bytearray()  # the beginning of a line whose end has not come
-        self._too_long = False  # whether that line's beginning was given already, and the rest is skipped
-        self.left_out = 0  # bytes that were not given
+        self._too_long = False  # whether that line was cut already, so that its rest is skipped
+        self.left_out = 0  # bytes
 
     @property
     def unfinished(self) -> bool:
         return bool(self._begun)
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The lines that are whole now, without their ends."""
+        """Takes bytes. Yields the lines that are whole now, without their newlines."""
         *whole, rest = chunk.split(b"\n")
         for piece in whole:
             line = self._end(piece)
@@ -45,13 +45,13 @@ class Lines:
             yield self._cut()
 
     def flush(self) -> Iterator[bytes]:
-        """Gives a line without an end as if it had one."""
+        """Yields the last line even if its newline has not come."""
         if self._begun:
             yield bytes(self._begun)
             self._begun.clear()
 
     def skip(self, count: int) -> None:
-        """Counts bytes that are missing here, and drops the line that they tore apart."""
+        """Counts bytes that were lost before they came here, and drops the line in which they are missing."""
         self.left_out += count + len(self._begun)
         self._begun.clear()
         self._too_long = True
@@ -84,19 +84,19 @@ class Lines:
 
 
 class Spout:
-    """Writes lines to a descriptor. While nobody reads there it holds some, and leaves out the others."""
+    """Writes lines to a file descriptor. While its reader is slow it holds some lines, and drops the others."""
 
     def __init__(self, fd: int, loop: asyncio.AbstractEventLoop, most: int) -> None:
-        """`most`: bytes that it may hold."""
+        """`most`: the bytes that it may hold."""
         self._fd, self._loop, self._most = fd, loop, most
         self._lines: deque[bytes] = deque()
         self._later: asyncio.TimerHandle | None = None
         self._emptied = asyncio.Event()
-        self.held = 0  # bytes
-        self.left_out = 0  # bytes
+        self.held = 0  # bytes of lines that wait
+        self.left_out = 0  # bytes of lines that were dropped
 
     def write(self, lines: Iterable[bytes]) -> None:
-        """Lines without their ends."""
+        """Takes lines without their newlines."""
         for line in lines:
             if self.held + len(line) < self._most:
                 self._lines.append(line + b"\n")

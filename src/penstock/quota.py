@@ -1,4 +1,5 @@
-"""The words of quotas: what a tenant may do, and what a limiter says to its next request.
+"""The contract of quotas: how much a tenant may ask, and who keeps it to that. `runtime/gateway.py` asks accounts;
+`core/ratelimit.py` implements this in one process, `adapters/redis/records/quotas.py` over Redis.
 
 A limiter decides at once, from what it knows: nothing waits for another machine.
 """
@@ -8,44 +9,44 @@ from typing import Protocol
 
 from penstock.errors import OverQuota
 
-MINUTE = 60.0
+MINUTE = 60.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """None: no such limit."""
+    """How much each tenant of a tier may ask. None: there is no such limit."""
 
     requests_per_minute: int | None = None  # in any sixty seconds, wherever they begin
-    burst: int | None = (
-        None  # requests at once; more come one by one, as the minute goes by. None: all at once
-    )
+    # Requests at once; further ones are let in one by one as the minute goes by. None: all may come at once.
+    burst: int | None = None
     in_flight: int | None = None  # accepted and not yet answered
 
 
 class Account(Protocol):
-    """One tenant's, held to certain limits."""
+    """What one tenant has used, and the limits that it is held to."""
 
     @property
     def remaining(self) -> int:
-        """Requests of the minute, as of when one was let in last."""
+        """How many requests of the minute remained when one was last let in."""
         ...
 
     @property
     def limit(self) -> int | None:
-        """Requests per minute; None where they are not counted."""
+        """Requests per minute; None if they are not limited."""
         ...
 
     @property
     def reset_at(self) -> float:
-        """When some of what was used no longer counts, as of when one was let in last."""
+        """When the oldest of the requests that count will no longer count, as known when one was last let in."""
         ...
 
     def take(self, now: float) -> OverQuota | None:
-        """One more request. What is not refused is in flight until it is released."""
+        """Count one more request, or refuse it. A request that is not refused is in flight until `release`."""
         ...
 
     def release(self, now: float, *, refused: bool = False) -> None:
-        """It was answered; or refused for want of capacity, and then it does not count (not its asker's fault)."""
+        """Note that a request is no longer in flight. `refused`: the server refused it without any fault of its
+        asker, so it does not count for the minute."""
         ...
 
 
@@ -53,14 +54,16 @@ class Limiter(Protocol):
     """Keeps every tenant to its limits."""
 
     def account(self, tenant: str, limits: Limits) -> Account:
-        """To be kept by whoever will ask again. All accounts of a tenant count the same requests."""
+        """The account of a tenant. The caller keeps it for the tenant's next requests. All accounts of a tenant
+        count the same requests."""
         ...
 
 
 def over_quota(
     retry_after: float, limit: int | None, reset: float, in_flight: int | None = None
 ) -> OverQuota:
-    """`limit`: requests per minute; `in_flight`: the limit on those in flight, where that is what was exceeded."""
+    """The refusal of a tenant that is over its quota. `limit`: requests per minute. `in_flight`: the limit on
+    requests in flight, if that is what was exceeded."""
     if in_flight is not None:
         message = f"over your quota of {in_flight} requests in flight (in_flight of your tier)"
     else:

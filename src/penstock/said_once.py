@@ -1,8 +1,9 @@
-"""Errors in which nobody's input may keep others waiting: the log has each with its traceback, once."""
+"""Logs an unexpected error with its traceback once, however often it occurs. Used where bytes from other processes
+are handled, and one bad message must not stop the rest: `cluster/member.py`, `adapters/in_hand.py`."""
 
 import logging
 
-MOST = 1000  # types and places that are remembered: beyond that the log says nothing new
+MOST = 1000  # errors that are remembered; if there are more, new ones are not logged
 
 
 class SaidOnce:

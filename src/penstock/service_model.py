@@ -3,9 +3,10 @@
     sim:100ms                                  100 ms, whatever the batch
     sim:a=50ms,b=0.5ms,jitter=5%,fail=1%       50 ms + 0.5 ms for each request, and so on
     sim:a=10ms,knee=16,pad=powers              a batch takes as long as one of the next power of two
+    sim:15ms,new_shape=80ms                    the first batch of each size takes 80 ms more, on each worker
 
-The simulator uses it in virtual time and the simulated backend in real time. So there is no clock here, and random
-numbers are handed in.
+The simulator (`sim/`) uses it in virtual time, and `adapters/backends/simulated.py` in real time. So there is no
+clock here, and random numbers are handed in.
 """
 
 import math
@@ -25,15 +26,15 @@ class Fault(StrEnum):
     FAIL = "fail"  # it is refused
     HANG = "hang"  # no answer ever comes
     CRASH = "crash"  # the worker dies with the batch in hand
-    GARBAGE = "garbage"  # more outputs than inputs, none of them anybody's
+    GARBAGE = "garbage"  # more outputs than inputs
     SHORT = "short"  # one output is missing
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceModel:
-    """Seconds for a batch of n: flat up to `knee`, then `b` more for each request past it.
+    """One simulated GPU. A batch takes `a` seconds up to `knee` requests, and `b` more for each request past it.
 
-    Without a knee that is a + b·n; with b = a/knee it is max(a, b·n), the curve of a real GPU.
+    Without a knee that is a + b·n. With b = a/knee it is max(a, b·n), the curve of a real GPU.
     """
 
     a: Seconds = 0.0
@@ -42,6 +43,7 @@ class ServiceModel:
     padded: bool = False  # to the next power of two, as many real models are: the curve is a staircase
     jitter: float = 0.0  # standard deviation of the time, as a share of it
     slow_factor: float = 1.0  # times slower than `a` and `b` say
+    new_shape: Seconds = 0.0  # more that a worker takes for its first batch of each size
     fail: float = 0.0  # like the next four: the share of batches that have this fault
     hang: float = 0.0
     crash: float = 0.0
@@ -54,11 +56,13 @@ class ServiceModel:
         if sum(getattr(self, fault) for fault in Fault) > 1 + 1e-9:
             raise UserMistake("the faults of a simulated GPU add up to more than 100 %: lower some of them")
 
+    def rows(self, n: int) -> int:
+        """The size at which a batch of n is run."""
+        return 1 << (n - 1).bit_length() if self.padded and n > 0 else n
+
     def seconds(self, n: int, z: float = 0.0) -> Seconds:
         """The time of a batch of n. `z` is a random number from the standard normal distribution."""
-        if self.padded and n > 0:
-            n = 1 << (n - 1).bit_length()
-        steady = self.a + self.b * max(0, n - (self.knee or 0))
+        steady = self.a + self.b * max(0, self.rows(n) - (self.knee or 0))
         return steady * self.slow_factor * max(0.0, 1.0 + self.jitter * z)
 
     def fault(self, u: float) -> Fault | None:
@@ -68,6 +72,24 @@ class ServiceModel:
             if u < 0:
                 return fault
         return None
+
+
+class NewShapes:
+    """Which sizes one simulated GPU has run since it was started, and what the first run of each costs."""
+
+    __slots__ = ("_met", "_model")
+
+    def __init__(self, model: ServiceModel) -> None:
+        self._model = model
+        self._met: set[int] = set()
+
+    def seconds(self, n: int) -> Seconds:
+        """How much longer this batch of n takes than one of a size that was run before."""
+        rows = self._model.rows(n)
+        if rows in self._met:
+            return 0.0
+        self._met.add(rows)
+        return self._model.new_shape
 
 
 def parse_service(text: str) -> ServiceModel:
@@ -80,14 +102,14 @@ def parse_service(text: str) -> ServiceModel:
         name, equals, value = part.strip().partition("=")
         if not equals:
             name, value = "a", name
-        if name not in _READERS:
+        if name not in SETTINGS:
             raise UserMistake(
-                f"{text!r}: unknown setting {name!r}; a simulated GPU has {', '.join(_READERS)}"
+                f"{text!r}: unknown setting {name!r}; a simulated GPU has {', '.join(SETTINGS)}"
             )
         if name in given:
             raise UserMistake(f"{text!r}: {name} is given twice")
         try:
-            given[name] = _READERS[name](value.strip())
+            given[name] = SETTINGS[name](value.strip())
         except ValueError as mistake:
             raise UserMistake(f"{text!r}: {name}={value.strip()} is not {mistake}") from None
     if "pad" in given:
@@ -152,13 +174,14 @@ def _number(text: str, expected: str) -> float:
     return number
 
 
-_READERS: dict[str, Callable[[str], Any]] = {
+SETTINGS: dict[str, Callable[[str], Any]] = {
     "a": _duration,
     "b": _duration,
     "knee": _knee,
     "jitter": _share,
     "slow_factor": _factor,
     "pad": _pad,
+    "new_shape": _duration,
     **dict.fromkeys(Fault, _share),
     "poison": _word,
     "seed": _seed,

@@ -1,8 +1,10 @@
-"""Which shards a batcher takes and which it gives back. No input or output here.
+"""Which shards a batcher takes and which it gives back. No input or output here. The `Leases` of Redis and of
+memory ask it.
 
-Every batcher has a quota: the shards divided by the live batchers, the remainder to the first of them by
-name. The quotas add up to all shards, so who is above its own gives back exactly what others lack. Nobody
-takes what another holds, and nobody gives back within its quota: once quotas are met nothing moves.
+Every batcher has an even part: the shards divided by the live batchers, and one of the remainder for each of the
+first by name. The parts add up to all shards. So a batcher that has more than its part gives back exactly what
+others lack. No batcher takes a shard that another holds, and none gives back more than it has too many: once each
+has its part, nothing moves.
 """
 
 from collections.abc import Collection
@@ -11,12 +13,12 @@ from typing import NamedTuple
 
 
 class ShardPlan(NamedTuple):
-    take: list[int]  # free ones, the preferred first
-    give: list[int]
+    take: list[int]  # free shards to take, the preferred first
+    give: list[int]  # shards to give back
 
 
-def quota(shards: int, batchers: Collection[str], me: str) -> int:
-    """How many shards are mine. I count even while the others do not see me yet."""
+def even_part(shards: int, batchers: Collection[str], me: str) -> int:
+    """How many shards `me` should have. `me` counts even if it is not yet among `batchers`."""
     names = sorted({*batchers, me})
     share, remainder = divmod(shards, len(names))
     return share + (names.index(me) < remainder)
@@ -30,8 +32,9 @@ def plan(
     me: str,
     former: Collection[int] = (),
 ) -> ShardPlan:
-    """`others` are the shards somebody else holds; `former` those I held before an outage, best had again."""
-    due = quota(shards, batchers, me)
+    """Which shards `me` takes, and which it gives back. `mine`: the shards that it holds. `others`: those that
+    other batchers hold. `former`: those that it held before an outage, which it prefers."""
+    due = even_part(shards, batchers, me)
     ranked = sorted(range(shards), key=lambda shard: (shard not in former, _rank(me, shard)))
     free = [shard for shard in ranked if shard not in mine and shard not in others]
     surplus = [shard for shard in reversed(ranked) if shard in mine][: max(0, len(mine) - due)]
@@ -39,5 +42,6 @@ def plan(
 
 
 def _rank(me: str, shard: int) -> bytes:
-    """An order of one's own, so that two who look for shards at once seldom try the same."""
+    """Sorts shards in an order of each batcher's own, so that two that look for shards at once seldom try the
+    same."""
     return blake2b(f"{me} {shard}".encode(), digest_size=8).digest()

@@ -1,7 +1,8 @@
-"""A target, read from one word: a function, an HTTP or gRPC endpoint, or a simulated GPU. Used by the roles.
+"""Reads a target from one word: a function, an HTTP or gRPC endpoint, or a simulated GPU. `roles/backends.py` calls
+`parse_target`.
 
-All that can be known of a function without running its code is checked here, so that a typo is answered at once
-and in one line. User code is never imported: files are parsed, modules only located.
+All that can be known of a function without running its code is checked here, so that a typo gives an error at once
+and in one line. User code is never imported: files are parsed, modules are only located.
 """
 
 import ast
@@ -47,6 +48,8 @@ def parse_target(text: str) -> Target:
         return Target("grpc", text)
     if text.startswith("sim:"):
         return Target("sim", text)
+    if "://" in text:
+        raise UserMistake(f"{text!r}: no target begins with {text.partition('://')[0]}://; {FORMS}")
     if re.match(r"[\w.-]+:\d+(/|$)", text):
         raise UserMistake(f"{text!r} looks like an address; did you mean http://{text}?")
     source, colon, function = text.rpartition(":")
@@ -100,7 +103,7 @@ def check_module(module: str, function: str) -> None:
 
 
 def located(module: str) -> ModuleSpec | None:
-    """The module's spec, found from package to package without importing any of them."""
+    """The spec of a module, or None. It is found package by package, without importing any of them."""
     importlib.invalidate_caches()  # a file may be newer than Python's cache of its directory
     top, *rest = module.split(".")
     # The current directory comes first, as it does where the function runs.
@@ -132,11 +135,12 @@ class Names:
     functions: list[str]
     others: list[str]  # all other names
     classes: list[str]  # those of the others that are classes with `__call__`
-    open_ended: bool  # more may appear when it runs: a star import, a module `__getattr__`
+    open_ended: bool  # whether more names may appear when it runs: a star import, a module `__getattr__`
 
 
 def check_function(source: str, function: str, names: Names | None) -> None:
-    """Raises UserMistake. `names` is None for a module without a source file: loading it will tell."""
+    """Raises UserMistake if there is no such function. `names` is None for a module without a source file, of which
+    nothing can be checked."""
     if not function:
         known = names.functions + names.classes if names is not None else []
         if not known:

@@ -1,4 +1,5 @@
-"""Doubles for tests, Penstock's and yours: time that jumps, a scripted backend, an asker that keeps its answer.
+"""Doubles for tests, Penstock's and yours: time that jumps, a scripted backend, an asker that keeps its answer. No
+module of Penstock imports it.
 
 async def scene() -> None:
     backend = MockBackend([Answer(seconds=30), Answer(error=BatchRejected("no"))])
@@ -168,7 +169,7 @@ class MockAnswerStore:
     def __init__(self, clock: Callable[[], Seconds]) -> None:
         self._clock = clock
         self._kept: dict[bytes, tuple[bytes, Seconds]] = {}
-        self.seconds = 0.0  # for which each call takes
+        self.seconds = 0.0  # how long each call takes
         self.down = False
         self.fetches: list[int] = []  # how many answers each fetch asked for
         self.writes: list[int] = []  # how many answers each write kept

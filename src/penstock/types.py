@@ -1,8 +1,8 @@
-"""The vocabulary: what a request, a batch and a reply are, everywhere in Penstock.
+"""The vocabulary: what a request, a batch and a reply are, everywhere in Penstock. Every room imports this.
 
-Times are seconds on one monotonic clock, always handed in, never read here.
-Payloads are the JSON bytes as they came from the socket: whoever needs the value decodes it, once.
-What is made for each request is a Struct: it is made three times as fast as a dataclass.
+Times are seconds on one monotonic clock; callers hand them in, and nothing here reads a clock.
+Inputs are bytes as the door made them (`penstock.payload`), and are decoded only where their value is needed.
+Objects that are made for each request are Structs, which are made three times as fast as dataclasses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,27 +41,27 @@ class Outcome(StrEnum):
 
 
 class Attempt(Struct, frozen=True):
-    """One execution that failed; its members share it."""
+    """One execution that failed, in the history of each member of its batch."""
 
-    when: Seconds  # on the clock of who notes it; seconds since the epoch once it is in a dead letter
+    when: Seconds  # on the batcher's clock; in a dead letter, seconds since the epoch
     code: str
     message: str
-    details: str  # only of a request that was alone
+    details: str  # empty unless the request was alone in its batch
     worker: str
     batch_size: int
     splittable: bool  # a member may have been to blame
 
 
 class Request(Struct, eq=False):
-    """One asker's question on its way to a worker: what every stage needs to know of it.
+    """A request on its way to a worker: what every stage needs to know of it.
 
-    A stage that needs more has a kind of its own: `Accepted`, `core.queued.Queued`, `runtime.collapse.passenger`.
-    In one process all of them are one and the same object.
+    A stage that needs to know more has a subclass: `Accepted`, `core.queued.Queued`,
+    `runtime.collapse.passenger.Passenger`. In one process all stages have the same object.
     """
 
     key: str  # ours, unique for ever; replies are matched by it
     model: str
-    input: bytes  # JSON
+    input: bytes  # as the door made it (`penstock.payload`): mostly JSON
     arrival: Seconds
     expires: Seconds  # must have started by then
     deadline: Seconds  # must be answered by then
@@ -73,42 +73,42 @@ class Request(Struct, eq=False):
     length: int = 0
     traceparent: str | None = None
     tracestate: str | None = None
-    task: bool = False  # its result is stored for whoever fetches it
+    task: bool = False  # whether its result is stored, to be fetched later
 
 
 class Accepted(Request, eq=False):
     """A request that a gateway has let in, and owes an answer."""
 
-    account: Account | None = None  # of its tenant at that gateway: it is released when it is answered
+    account: Account | None = None  # its tenant's, at that gateway; told when the request is over
     gateway: str = ""  # the mailbox for its answer, at a batcher in another process
-    shard: int | None = None  # where its gateway has sent it, if batchers are other processes
+    shard: int | None = None  # the shard that its gateway has sent it to, if batchers are other processes
 
 
 def has_own_limit(request: Request) -> bool:
-    """Whether its client set its time limit: that replaces both, so they are alike."""
+    """Whether the client set a time limit of its own. That replaces both limits, so these are equal then."""
     return request.expires == request.deadline
 
 
-# Who asks, in the terms of the gateway: the tenant, the rank of its tier, and its account if anything limits it.
+# Who asks, in the gateway's terms: the tenant, the rank of its tier, and its account if it has limits.
 Standing = tuple[str, int, Account | None]
 
 
 @dataclass(slots=True)
 class Identity:
-    """Who asks, once that is proved."""
+    """Who asks, as an API key or a token proved it."""
 
     tenant: str
     tier: str  # a name that this server knows
     key_id: str  # of the API key, or of the key that signed the token: fit for logs, not a secret
     expires: float = inf  # seconds since the epoch
-    # Set once its gateway has found it out.
+    # Set once the gateway has found it out.
     standing: Standing | None = field(default=None, compare=False, repr=False)
 
 
 class Ask(Struct, eq=False):
-    """What one asker wants, clean and understood, not yet accepted."""
+    """What one asker wants, read and checked, not yet accepted. Doors make it."""
 
-    input: bytes  # JSON
+    input: bytes  # as the door made it (`penstock.payload`): mostly JSON
     model: str | None = None
     parameters: bytes = b""  # canonical JSON
     client_id: str | None = None
@@ -151,7 +151,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: PenstockError, *, details: str = "") -> "Failure":
-        """`details`: those of the error, where its asker may see them."""
+        """The failure that an error means. `details`: those of the error, if the asker may see them."""
         return cls(error.code, error.message, details, error.splittable, error.retry_after)
 
 
@@ -165,11 +165,10 @@ class Execution:
     started: Seconds
     seconds: Seconds  # on the worker
     version: str = ""
-    rendered: tuple[str, str] | None = (
-        None  # the part of an answer that all members share, as a door wrote it once
-    )
-    cached: bool = False  # nothing ran for this answer
-    counted: bool = True  # False: it is in the figures already, under another's request or from another day
+    # The part of an answer that all members share, as a door wrote it for the first of them.
+    rendered: tuple[str, str] | None = None
+    cached: bool = False  # whether nothing was run for this answer
+    counted: bool = True  # False: the metrics counted it before, for another request or at another time
     sealed: Seconds | None = None  # None: another process sealed the batch, and has not said when
     sent: Seconds | None = None  # None: another process sent the batch, and has not said when
     padding: int = 0  # inputs that were repeated to fill the batch, beyond the requests that it is made of
@@ -184,13 +183,13 @@ class Reply(Struct, eq=False):
 
     request: Accepted
     outcome: Outcome
-    output: bytes = b""  # JSON, when SUCCESS; a note may follow it (`penstock.output`)
-    failure: Failure | None = None  # when not
+    output: bytes = b""  # JSON, if the outcome is SUCCESS; a note may follow it (`penstock.output`)
+    failure: Failure | None = None  # set if the outcome is another
     execution: Execution | None = None
 
 
 class GivenUp(Reply, eq=False):
-    """Of a request that was executed, and failed for good."""
+    """The reply to a request that was executed, and failed for good."""
 
     executions: int = 0  # how many batches it has been in that failed
     history: tuple[Attempt, ...] = ()  # how each of these batches failed, the last one last
@@ -223,16 +222,15 @@ class Result:
 
     outputs: list[bytes] = field(default_factory=list)  # one for each input, in order, as `Reply.output`
     version: str = ""
-    delivered: int = 0  # outputs the worker has sent to the askers itself; then none are here
-    # Inputs that the backend was given, where they were not one for each request: repeated ones are left out, and
-    # a batch may be padded. Else 0.
+    delivered: int = 0  # how many outputs the worker has sent to the askers itself; then `outputs` is empty
+    # How many inputs the backend was given, if that is not one for each request (equal ones may be left out, and a
+    # batch may be padded); otherwise 0.
     executed: int = 0
-    padding: int = 0  # how many of these were repeated to fill the batch: their outputs are nobody's
-    held_up: float = 0.0  # seconds it was under way for no fault of the worker's, which tell nothing of it
+    padding: int = 0  # how many of these were repeated to fill the batch; their outputs are thrown away
+    held_up: float = 0.0  # seconds of its time that the worker did not cause, and that are not learned from
     pressure: float = 0.0  # 0 to 1: how full the backend says it is; 0 where it says nothing
-    failures: Mapping[int, Failure] | None = (
-        None  # inputs that have no output, by position; never tried again
-    )
+    # Inputs that have no output, by position. They are not tried again.
+    failures: Mapping[int, Failure] | None = None
 
     @property
     def size(self) -> int:
@@ -244,7 +242,7 @@ class Rung:
     """One size of batch that a worker was warmed up with."""
 
     size: int
-    first: Seconds  # the first run of this size on the worker, which may have been dear
+    first: Seconds  # the first run of this size on the worker, which may have taken much longer
     again: tuple[Seconds, ...]  # the runs after it
 
 
@@ -253,14 +251,14 @@ class WarmUp:
     """What came of warming a worker up."""
 
     rungs: tuple[Rung, ...] = ()
-    too_large: int | None = None  # the size that did not fit into memory, if one did not
-    length: int = 0  # of the input
-    real: bool = False  # the input came from a client
+    too_large: int | None = None  # the size that did not fit into memory, if there was one
+    length: int = 0  # bytes of the longest input
+    real: bool = False  # whether the input came from a client
 
 
 @dataclass(slots=True, eq=False)
 class DeadLetter:
-    """A request that spent all its attempts, kept for people to look at."""
+    """A request that spent all its attempts, kept with its error so that people can send it again."""
 
     key: str
     request_id: str

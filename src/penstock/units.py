@@ -1,6 +1,7 @@
 """Durations, sizes and times as people write them: "50ms", "10min", "1MiB", "90d", "2026-11-15T07:48:43.446Z".
 
-Decimal does the sums, so that what is read, written and read again is the same number.
+`config`, `cli` and the logs use it. It calculates with Decimal, so that a number that is written and read again is
+the same.
 """
 
 import re
@@ -54,7 +55,8 @@ def _quantity(text: str) -> tuple[Decimal, str]:
 
 
 def parse_duration(value: object) -> float:
-    """Seconds. Raises ValueError for anything that is not a duration, and MissingUnit for a number other than 0."""
+    """Returns seconds. Raises ValueError for anything that is not a duration, and MissingUnit for a number without
+    a unit, other than 0."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = repr(value)
     if not isinstance(value, str):
@@ -71,7 +73,7 @@ def parse_duration(value: object) -> float:
 
 
 def parse_lifetime(text: str) -> float:
-    """Seconds of a span that is counted in days or years, such as that of an API key. Raises ValueError."""
+    """Returns seconds, given a span in days or years such as the lifetime of an API key. Raises ValueError."""
     match = _LIFETIME.fullmatch(text)
     if match is None:
         raise ValueError(text)
@@ -79,7 +81,7 @@ def parse_lifetime(text: str) -> float:
 
 
 def parse_size(value: object) -> int:
-    """Bytes; raises ValueError for anything that is not a whole number of them."""
+    """Returns bytes. Raises ValueError for anything that is not a whole number of them."""
     if isinstance(value, str):
         number, unit = _quantity(value)
         size = number * _BYTES_PER_FOLDED.get((unit or "B").lower(), Decimal("NaN"))
@@ -92,9 +94,9 @@ def parse_size(value: object) -> int:
 
 
 def write_duration(seconds: float) -> str:
-    """In the unit a person would choose; `parse_duration` reads back the same number.
+    """Writes a duration in the unit that a person would choose. `parse_duration` reads back the same number.
 
-    Minutes and hours only where they come out even: 90s reads better than 1.5min.
+    Minutes and hours are used only for whole numbers of them: 90s reads better than 1.5min.
     """
     exact = Decimal(repr(seconds))
     for unit in ("h", "min"):
@@ -110,7 +112,7 @@ def _plain(number: Decimal) -> str:
 
 
 def write_size(size: int) -> str:
-    """In the largest unit that divides it, those of 1024 before those of 1000."""
+    """Writes a size in the largest unit that divides it, units of 1024 before units of 1000."""
     for unit in ("TiB", "GiB", "MiB", "KiB", "TB", "GB", "MB", "KB"):
         if size and size % BYTES_PER[unit] == 0:
             return f"{size // BYTES_PER[unit]}{unit}"
@@ -118,5 +120,5 @@ def write_size(size: int) -> str:
 
 
 def iso_time(when: float, timespec: str = "milliseconds") -> str:
-    """Seconds since the epoch as ISO 8601 in UTC, with a Z."""
+    """Writes seconds since the epoch as ISO 8601 in UTC, with a Z."""
     return datetime.fromtimestamp(when, UTC).isoformat(timespec=timespec).replace("+00:00", "Z")

@@ -13,6 +13,7 @@ import uvloop
 
 from penstock.adapters.backends.process import ProcessBackend
 from penstock.errors import BackendError
+from penstock.output import without_note
 from penstock.types import Batch, Reason, Request
 
 FUNCTIONS = Path(__file__).with_name("user_functions.py")
@@ -44,7 +45,7 @@ class Started:
 
 async def outputs(backend: ProcessBackend, *values: object, parameters: bytes = b"") -> list[Any]:
     result = await backend.run(batch(*values, parameters=parameters))
-    return [msgspec.json.decode(output) for output in result.outputs]
+    return [msgspec.json.decode(without_note(output)[0]) for output in result.outputs]
 
 
 async def failed(backend: ProcessBackend, kind: type[BackendError], *values: object) -> BackendError:

@@ -40,7 +40,9 @@ responses = st.builds(
     raw_output_contents=st.lists(st.binary(max_size=40), max_size=2),
 )
 readers = st.builds(
-    AnswerReader, output=st.sampled_from(["", "a"]), kind=st.sampled_from(["auto", "text", "json"])
+    AnswerReader,
+    tensor_name=st.sampled_from(["", "a"]),
+    output_kind=st.sampled_from(["auto", "text", "json"]),
 )
 
 
@@ -54,7 +56,7 @@ def check(reader: AnswerReader, content: bytes, expected: int) -> None:
         value = json.loads(
             output.decode(), parse_constant=lambda word: 1 / 0
         )  # NaN and Infinity are not JSON
-        assert isinstance(value, str) or reader.kind != "text"
+        assert isinstance(value, str) or reader.output_kind != "text"
 
 
 @given(readers, responses, st.integers(1, 4))

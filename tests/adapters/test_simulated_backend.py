@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from penstock.adapters.backends import simulated
 from penstock.adapters.backends.simulated import SimulatedBackend
 from penstock.errors import BackendCrashed, BatchRejected
 from penstock.ports import Backend
@@ -166,3 +167,25 @@ def test_the_result_is_a_plain_result_without_a_version() -> None:
         assert result.version == ""
 
     run(body())
+
+
+def test_the_first_batch_of_each_size_is_dear_until_it_is_started_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits: list[float] = []
+
+    async def passes(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(simulated, "_wait", passes)
+
+    async def body() -> None:
+        backend = await started("sim:15ms,new_shape=80ms")
+        for batch in (batch_of(b"1"), batch_of(b"1", b"2"), batch_of(b"3")):
+            await backend.run(batch)
+        await backend.close()
+        await backend.start()
+        await backend.run(batch_of(b"1"))
+
+    run(body())
+    assert waits == pytest.approx([0.095, 0.095, 0.015, 0.095])

@@ -144,7 +144,7 @@ def test_what_is_remembered_is_bounded_in_number_and_in_bytes_and_the_eldest_goe
     for name in (b"a", b"b"):
         few.keep(name, someone)
     few.keep(b"c", someone)
-    assert [few.find(name, NOW) is not None for name in (b"a", b"b", b"c")] == [False, True, True]
+    assert [few.find(name, Clock()) is not None for name in (b"a", b"b", b"c")] == [False, True, True]
     small = Remembered(most_bytes=100)
     for number in range(20):
         small.keep(b"%040d" % number, someone)
@@ -167,6 +167,25 @@ def test_keys_and_tokens_are_taken_from_the_headers_that_carry_them() -> None:
     ):
         assert who.identify(headers).key_id == record.id
     assert who.identify({b"authorization": b"Bearer " + sign("RS256", "r0")}).key_id == "jwt:r0"
+
+
+def test_only_a_credential_that_was_verified_is_recalled_and_only_while_it_is_good() -> None:
+    clock = Clock()
+    key, record = make_key("acme", "paid", NOW)
+    short, expiring = make_key("acme", "paid", NOW, lifetime=60.0)
+    ring = KeyRing(TIERS, clock)
+    ring.replace([record, expiring])
+    who = Authenticator(ring, static_verifier(clock))
+    bearers = [b"Bearer " + each for each in (key.encode(), short.encode(), sign("RS256", "r0"))]
+    assert [who.recall(bearer) for bearer in bearers] == [None] * 3
+    found = [who.identify({b"authorization": bearer}) for bearer in bearers]
+    assert [who.recall(bearer) for bearer in bearers] == found
+    assert who.recall(bearers[0] + b"x") is None
+    assert Authenticator(ring).recall(bearers[2]) is None
+    clock.now = NOW + 3600
+    assert [who.recall(bearer) for bearer in bearers] == [found[0], None, None]
+    ring.replace([replace(record, revoked=NOW)])
+    assert who.recall(bearers[0]) is None
 
 
 @pytest.mark.parametrize(

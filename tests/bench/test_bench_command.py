@@ -48,6 +48,14 @@ def serve_with_metrics(ask: Ask) -> Answer:
     return Answer(body=METRICS.format(n=ask.number).encode()) if ask.path == "/metrics" else Answer()
 
 
+def test_of_each_error_it_says_what_the_server_said_first() -> None:
+    refusal = b'{"error":"UNACCEPTABLE","message":"number %d\\u001b[2J"}'
+    with TinyServer(lambda ask: Answer(422, refusal % min(ask.number, 1))) as server:
+        result = CliRunner().invoke(app, [server.url, *QUICK, "--admin", "http://127.0.0.1:1"])
+    assert "UNACCEPTABLE: number 0 [2J" in result.stdout  # nothing of it moves the cursor
+    assert "number 1" not in result.stdout
+
+
 def test_json_on_stdout_is_nothing_but_json() -> None:
     with TinyServer() as server:
         result = CliRunner().invoke(app, [server.url, *QUICK, "--json", "-", "--admin", "http://127.0.0.1:1"])

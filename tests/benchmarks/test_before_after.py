@@ -6,6 +6,7 @@ import pytest
 from benchmarks.before_after import (
     THIS,
     Comparison,
+    Turn,
     arguments,
     checkout,
     dealt,
@@ -46,9 +47,16 @@ def test_all_kinds_of_heads_are_measured_unless_some_are_named(capsys: pytest.Ca
 
 
 def test_a_pair_of_turns_counts_as_one_value_whatever_the_machine_did_meanwhile() -> None:
-    comparison = Comparison(Path("there"), "realistic", [(100.0, 110.0), (50.0, 55.0), (200.0, 180.0)])
+    pairs = [
+        (Turn(100.0, 30.0), Turn(110.0, 27.0)), (Turn(50.0, 60.0, 1), Turn(55.0, 54.0)),
+        (Turn(200.0, 30.0), Turn(180.0, 33.0, 2)),
+    ]  # fmt: skip
+    comparison = Comparison(Path("there"), "realistic", pairs)
     assert quartiles(comparison.parts) == pytest.approx((1.0, 1.1, 1.1))
-    assert comparison.row()[:7] == ["realistic heads", "there", "100", "110", "1.100", "1.000–1.100", "3"]
+    assert comparison.row() == [
+        "realistic heads", "there", "100", "110", "1.100", "1.000–1.100", "30.0", "33.0", "0.900", "0.900–1.000",
+        "3", "3",
+    ]  # fmt: skip
 
 
 def test_a_single_pair_has_itself_for_quartiles() -> None:
@@ -56,7 +64,7 @@ def test_a_single_pair_has_itself_for_quartiles() -> None:
 
 
 def test_a_slower_checkout_falls_short() -> None:
-    pairs = [(100.0, 96.0), (100.0, 96.0)]
+    pairs = [(Turn(100.0, 30.0), Turn(96.0, 30.0))] * 2
     result = figure([Comparison(Path("there"), "same", pairs)], Load(), None)
     assert [check.holds for check in result.checks] == [False]
     assert "identical heads" in result.body()

@@ -3,33 +3,33 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.shard_plan import plan, quota
+from penstock.shard_plan import even_part, plan
 
 NAMES = st.sets(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=9)
 
 
 @given(st.integers(1, 64), NAMES)
-def test_the_quotas_of_all_batchers_are_all_shards_and_differ_by_one_at_most(
+def test_the_parts_of_all_batchers_are_all_shards_and_differ_by_one_at_most(
     shards: int, names: set[str]
 ) -> None:
-    quotas = [quota(shards, names, name) for name in names]
-    assert sum(quotas) == shards
-    assert max(quotas) - min(quotas) <= 1
+    parts = [even_part(shards, names, name) for name in names]
+    assert sum(parts) == shards
+    assert max(parts) - min(parts) <= 1
 
 
 def test_a_batcher_that_nobody_sees_yet_counts_itself() -> None:
-    assert quota(16, {"b"}, "a") == 8
-    assert quota(16, set(), "a") == 16
+    assert even_part(16, {"b"}, "a") == 8
+    assert even_part(16, set(), "a") == 16
 
 
-def test_free_shards_are_taken_up_to_the_quota_and_never_anothers() -> None:
+def test_free_shards_are_taken_up_to_the_even_part_and_never_anothers() -> None:
     decided = plan(16, mine={0}, others={1, 2, 3}, batchers={"a", "b"}, me="a")
     assert len(decided.take) == 7
     assert not {0, 1, 2, 3} & set(decided.take)
     assert decided.give == []
 
 
-def test_what_is_beyond_the_quota_is_given_back() -> None:
+def test_what_is_beyond_the_even_part_is_given_back() -> None:
     decided = plan(16, mine=range(16), others=(), batchers={"a", "b", "c"}, me="c")
     assert len(decided.give) == 11
     assert decided.take == []
@@ -68,5 +68,5 @@ def test_whoever_comes_and_goes_all_shards_are_soon_shared_fairly_and_then_nothi
         assert not step(members)
         assert set().union(*held.values()) == set(range(16))
         assert {name: len(shards) for name, shards in held.items()} == {
-            name: quota(16, members, name) for name in members
+            name: even_part(16, members, name) for name in members
         }

@@ -11,7 +11,7 @@ from penstock.cluster.batcher import BatcherMember
 from penstock.cluster.gateway import GatewayMember
 from penstock.cluster.member import Member
 from penstock.cluster.worker import WorkerMember
-from penstock.config import Config, Level, Model, Redis, Tiers
+from penstock.config import Config, Level, Limits, Model, Redis, Tiers
 from penstock.core.ratelimit import RateLimiter
 from penstock.loops import for_ever
 from penstock.ports import Backend, Observer
@@ -69,6 +69,7 @@ class Town:
     script: Callable[[Batch], Answer] = doubled
     lease: float = 1.0
     batch_sizes: str | tuple[int, ...] = "any"
+    max_queue: int = Limits().max_queue
     level: Level = field(default_factory=lambda: Level(0))  # of every tenant
     gateways: list[GatewayMember] = field(default_factory=list)
     batchers: list[BatcherMember] = field(default_factory=list)
@@ -83,6 +84,7 @@ class Town:
         self.config = Config(
             models={"double": Model(target="sim:1ms", max_batch=16, batch_sizes=self.batch_sizes, workers=2)},
             redis=redis,
+            limits=Limits(max_queue=self.max_queue),
             tiers=Tiers(default="all", levels={"all": self.level}),
         )
         self.bus = MemoryBus(self.clock, heartbeat=redis.heartbeat, lease=redis.lease)

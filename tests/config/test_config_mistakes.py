@@ -101,7 +101,8 @@ def mistake(
         ),
         (
             ONE + "warmup = [1]\ninput = 'text'",
-            'penstock.toml:3: models.x.warmup must be a text or a list of texts, unless input = "json"',
+            "penstock.toml:3: models.x.warmup must be a text or a list of texts: this model takes text, and other"
+            ' values with input = "json"',
         ),
         (
             ONE + "warmup = [nan]",
@@ -157,6 +158,7 @@ def test_a_mistake_in_the_file_is_named_with_its_line(tmp_path: Path, text: str,
             {"PENSTOCK_SERVER_PROT": "1"},
             "unknown environment variable 'PENSTOCK_SERVER_PROT'; did you mean 'PENSTOCK_SERVER_PORT'?",
         ),
+        ("", {"PENSTOCK_FOO": "1"}, "unknown environment variable 'PENSTOCK_FOO'"),  # like none of them
         (
             "",
             {"PENSTOCK_SERVER_PORT": "many"},

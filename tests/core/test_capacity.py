@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock.core.admission import Admission
 from penstock.core.batcher import Batcher
 from penstock.core.buffer import TierRules
-from penstock.core.capacity import CapacityRules, capacity, depths, fleet_capacity
+from penstock.core.capacity import CapacityRules, depth_limits, fleet_capacity, own_capacity
 from penstock.core.refusal import AdmissionRules
 from penstock.core.refusal import refusal as admission_refusal
 from penstock.core.rules import BatchingRules
@@ -50,25 +50,25 @@ def retry_after(error: Overloaded | None) -> float:
 
 def test_capacity_is_healthy_workers_times_what_they_have_shown() -> None:
     batcher = fleet_of(workers=4)
-    assert capacity(batcher) == pytest.approx(1280.0)
+    assert own_capacity(batcher) == pytest.approx(1280.0)
     batcher.worker_removed(worker(0), 1.0)
     batcher.worker_gone(worker(1), 1.0)
-    assert capacity(batcher) == pytest.approx(640.0)
+    assert own_capacity(batcher) == pytest.approx(640.0)
     batcher.share = 0.5
-    assert capacity(batcher) == pytest.approx(320.0)
+    assert own_capacity(batcher) == pytest.approx(320.0)
     assert fleet_capacity(batcher) == pytest.approx(640.0)
-    assert capacity(batcher_with(4)) == 0.0  # nothing has been seen yet
+    assert own_capacity(batcher_with(4)) == 0.0  # nothing has been seen yet
 
 
 def test_the_depths_grow_and_shrink_with_capacity_and_always_hold_some_batches() -> None:
-    assert depths(fleet_of(), RULES) == pytest.approx((100.0, 500.0))
+    assert depth_limits(fleet_of(), RULES) == pytest.approx((100.0, 500.0))
     batcher = fleet_of(workers=4)
-    assert depths(batcher, RULES) == pytest.approx((400.0, 2000.0))
+    assert depth_limits(batcher, RULES) == pytest.approx((400.0, 2000.0))
     batcher.worker_removed(worker(0), 0.0)
     batcher.worker_removed(worker(1), 0.0)
-    assert depths(batcher, RULES) == pytest.approx((200.0, 1000.0))
+    assert depth_limits(batcher, RULES) == pytest.approx((200.0, 1000.0))
     slow = fleet_of(seconds=2.0, size=8)  # 4 requests a second: 100 would be worth 1.25 of them
-    assert depths(slow, RULES) == pytest.approx((16.0, 32.0))
+    assert depth_limits(slow, RULES) == pytest.approx((16.0, 32.0))
 
 
 def test_at_the_warning_the_lowest_tier_is_refused_and_no_other() -> None:
@@ -336,7 +336,7 @@ def test_a_tier_s_part_is_the_same_where_few_are_served_a_second(seconds: float,
     batcher = fleet_of(seconds=seconds, size=size)
     gate = TierGate(waiting(batcher, middle=1000), RULES)
     gate.refusal(ask(tier=BEST), 0.0)
-    part = capacity(batcher) / 13.0
+    part = own_capacity(batcher) / 13.0
     let_in = 0
     for number in range(2000):
         now = number / (20.0 * part)

@@ -7,7 +7,7 @@ import pytest
 from penstock.core.batcher import Batcher
 from penstock.core.estimator import ServiceCurve
 from penstock.core.rules import BatchingRules
-from penstock.types import WorkerId
+from penstock.types import Rung, WarmUp, WorkerId
 
 SHAPE = 0.08  # what a new shape costs
 STEPS = {1: 0.005, 2: 0.005, 4: 0.005, 8: 0.005, 16: 0.005, 32: 0.01, 64: 0.02, 128: 0.04, 256: 0.08}
@@ -92,11 +92,10 @@ def test_each_worker_meets_each_size_once_and_again_when_it_is_a_new_process() -
     batcher = Batcher(BatchingRules(max_batch=64))
     one, other = WorkerId("a/0"), WorkerId("a/1")
     for worker in (one, other):
-        batcher.warmed(worker, 16, 0.085)
-        batcher.warmed(worker, 16, 0.005)
+        batcher.worker_warmed(worker, WarmUp((Rung(16, 0.085, (0.005,)),)), 0.0)
     assert batcher.curve.shape.seconds == pytest.approx(0.08)
     assert batcher.curve(16) == pytest.approx(0.005)
     batcher.worker_ready(one)
     batcher.worker_gone(one, 1.0)
-    batcher.warmed(one, 16, 0.085)
+    batcher.worker_warmed(one, WarmUp((Rung(16, 0.085, (0.005,)),)), 1.0)
     assert batcher.curve(16) == pytest.approx(0.005)

@@ -1,5 +1,6 @@
 """What the documents say exists: links, commands, tests, and code that compiles and runs."""
 
+import ast
 import asyncio
 import re
 import shlex
@@ -14,12 +15,14 @@ import typer.main
 
 from edge_kit import Client
 from penstock.cli.app import app_for
+from penstock.cli.serve import serve
 from penstock.config import load
 from penstock.doors.data_plane import DataPlane
 from penstock.doors.door import HttpLimits, Inside
 from penstock.edge.edge import Edge, EdgeLimits
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
 from penstock.ports import CallAsker, Gateway, Leaving
+from penstock.service_model import SETTINGS
 from penstock.testing import run_virtual
 from penstock.types import (
     Accepted,
@@ -45,7 +48,7 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=NAMES)
 GUARANTEES = ROOT / "docs/guarantees.md"
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
-COMMAND = re.compile(r"^(?:\$ )?(penstock (?:serve|bench|sim|check)\b.*)$")
+COMMAND = re.compile(r"^(?:\$ )?(?:[A-Z_]+=\S+ )*(penstock (?:serve|bench|sim|check)\b.*)$")
 TEST_FILE = re.compile(r"`(tests/[\w/]+\.py)`")
 SOURCE = re.compile(r"`((?:src|tests|benchmarks|docs|examples)/[\w/.-]*[\w/])`")
 
@@ -154,6 +157,14 @@ def block(number: int, page: str = "extending.md") -> dict[str, Any]:
     return defined
 
 
+def class_in(source: str, name: str) -> str:
+    """The text of a class."""
+    [found] = [
+        each for each in ast.parse(source).body if isinstance(each, ast.ClassDef) and each.name == name
+    ]
+    return ast.get_source_segment(source, found) or ""
+
+
 def test_the_functions_that_are_shown_do_what_is_said_of_them() -> None:
     shown = code(ROOT / "docs/functions.md")
     assert len(shown) == 4
@@ -161,7 +172,9 @@ def test_the_functions_that_are_shown_do_what_is_said_of_them() -> None:
     model = block(1, "functions.md")["Model"]()
     model.setup()
     assert model(["a", "b"]) == ["hello a", "hello b"]
-    compile(shown[2], "functions.md, block 2", "exec")  # to run it takes a model that is not here
+    # To run the third takes a model: tests/examples does that, where there is one.
+    example = (ROOT / "examples/embedding/app.py").read_text()
+    assert class_in(shown[2], "Embedder") == class_in(example, "Embedder")
     [output] = block(3, "functions.md")["generate"](["two words"])
     assert (output.value, output.tokens_used) == ("two words …", 2)
 
@@ -270,3 +283,10 @@ def test_the_settings_that_migrating_shows_are_accepted(tmp_path: Path) -> None:
     for number, text in enumerate(blocks):
         (file := tmp_path / f"{number}.toml").write_text(text)
         assert load(file, {}, {}).models["sentiment"].max_batch == 32
+
+
+def test_every_setting_of_a_simulated_gpu_is_in_the_documents_and_in_the_help() -> None:
+    page = (ROOT / "docs/configuration.md").read_text()
+    table = page.partition("### Simulated GPUs")[2].partition("```")[0]
+    assert set(SETTINGS) <= set(re.findall(r"`(\w+)`", table))
+    assert set(SETTINGS) <= set(re.findall(r"\w+", str(serve.__doc__).partition("(sim:) has")[2]))

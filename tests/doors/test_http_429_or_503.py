@@ -27,7 +27,8 @@ tier = "one"
 @contextmanager
 def served(folder: Path) -> Iterator[Server]:
     """It answers when it is opened; `spent` has had its one request of the minute."""
-    with running(held(folder), "--max-batch", "1", config=CONFIG) as server:
+    # One request alone is no full batch, so it is not handed to the worker while that is busy.
+    with running(held(folder), "--max-batch", "2", config=CONFIG) as server:
         server.open()
         assert ask(server, "spent").status == 200
         server.shut()

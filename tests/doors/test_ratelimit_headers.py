@@ -2,7 +2,7 @@
 
 from penstock.core.ratelimit import RateLimiter
 from penstock.doors.every_answer import failed
-from penstock.doors.ratelimit import quota_fields, refusal_fields
+from penstock.doors.ratelimit import quota_of, refusal_fields
 from penstock.errors import STATUS_BY_CODE, OverQuota
 from penstock.quota import Limits, over_quota
 from penstock.types import Failure
@@ -12,19 +12,15 @@ def test_an_answer_says_the_limit_what_remains_and_when_more_comes() -> None:
     account = RateLimiter().account("acme", Limits(requests_per_minute=3))
     for now in (5.0, 6.0):
         assert account.take(now) is None
-    told = {"ratelimit-limit": "3", "ratelimit-remaining": "1"}
-    assert dict(quota_fields(account, 6.2)) == {
-        **told,
-        "ratelimit-reset": "60",
-    }  # the first counts until 65.5
-    assert dict(quota_fields(account, 62.0)) == {**told, "ratelimit-reset": "4"}
-    assert dict(quota_fields(account, 80.0)) == {**told, "ratelimit-reset": "0"}  # it has waited so long
+    assert quota_of(account, 6.2) == (3, 1, 60)  # the first counts until 65.5
+    assert quota_of(account, 62.0) == (3, 1, 4)
+    assert quota_of(account, 80.0) == (3, 1, 0)  # it has waited so long
 
 
 def test_whoever_has_no_quota_is_told_nothing() -> None:
     account = RateLimiter().account("acme", Limits(in_flight=8))
     assert account.take(0.0) is None
-    assert not quota_fields(account, 0.0)
+    assert quota_of(account, 0.0) is None
     assert not refusal_fields(over_quota(0.2, None, 0.2, 8))
 
 

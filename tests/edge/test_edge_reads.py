@@ -1,9 +1,10 @@
-"""How many connections are read from in one turn of the loop: on real sockets, by turns and not by the clock."""
+"""How much is read in one turn of the loop, and from whom: on real sockets, by turns and not by the clock."""
 
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
+from math import ceil
 from socket import create_connection, socket
 from typing import Any
 
@@ -12,7 +13,7 @@ import uvloop
 from edge_kit import EchoApp
 from penstock.edge.edge import Edge, EdgeLimits
 from penstock.edge.http1 import Connection
-from penstock.edge.reads import LARGE_AT_ONCE, NEW_AT_ONCE, Reads
+from penstock.edge.reads import AT_ONCE, FIRST_WORDS, LEAST, NEW_AT_ONCE, Reads
 from penstock.server.listen import DataListener, bind
 from wire import post
 
@@ -77,24 +78,93 @@ def test_of_many_new_clients_that_ask_at_the_same_moment_a_turn_hears_a_few() ->
     with_clients(scene)
 
 
-def test_of_many_large_bodies_a_turn_reads_a_few_and_all_arrive() -> None:
+def test_of_many_large_bodies_a_turn_reads_so_many_bytes_and_all_arrive() -> None:
+    async def scene(edge: Edge, app: EchoApp, clients: list[socket]) -> None:
+        most, before = 0, 0
+
+        def so_far(size: int) -> bool:
+            nonlocal most, before
+            most, before = max(most, edge.held.total - before), edge.held.total
+            return edge.held.total == size
+
+        for client in clients:
+            client.sendall(post(b"x" * HALF, length=SIZE))
+        await turns_until(lambda: so_far(CLIENTS * HALF))
+        assert most <= AT_ONCE + NEW_AT_ONCE * FIRST_WORDS
+        most = 0
+        for client in clients:  # all of them have had their turn, and send at the same moment again
+            client.sendall(b"x" * (HALF - 1))
+        await turns_until(lambda: so_far(CLIENTS * (SIZE - 1)))
+        assert most <= AT_ONCE
+        for client in clients:
+            client.sendall(b"x" + post(b"next"))  # what follows a body is not taken for its end
+        await turns_until(lambda: len(app.asked) == 2 * CLIENTS)
+        assert sorted(len(asked.body) for asked in app.asked) == [4] * CLIENTS + [SIZE] * CLIENTS
+
+    with_clients(scene)
+
+
+def test_a_small_request_of_a_new_client_waits_for_the_heads_of_others_and_not_for_their_bodies() -> None:
+    async def scene(edge: Edge, app: EchoApp, clients: list[socket]) -> None:
+        for client in clients[:-1]:
+            client.sendall(post(b"x" * HALF, length=SIZE))
+        clients[-1].sendall(post(b"small"))
+        await turns_until(lambda: bool(app.asked))
+        assert edge.held.total <= CLIENTS * FIRST_WORDS + ceil(CLIENTS / NEW_AT_ONCE) * AT_ONCE
+        assert edge.held.total < CLIENTS * HALF
+
+    with_clients(scene)
+
+
+def test_many_who_leave_in_their_bodies_are_let_go_a_few_at_a_time() -> None:
     async def scene(edge: Edge, app: EchoApp, clients: list[socket]) -> None:
         for client in clients:
-            client.sendall(post(b"", length=SIZE))
-        await turns_until(lambda: Counted.reads == CLIENTS)
+            client.sendall(post(b"x" * HALF, length=SIZE))
+        await turns_until(lambda: edge.held.total == CLIENTS * HALF)
         for client in clients:
-            client.setblocking(False)
-        for _ in range(2):  # all of them have their turn, and send at the same moment again
-            for client in clients:
-                assert client.send(b"x" * 1000) == 1000
-            Counted.reads = 0
-            assert await turns_until(lambda: Counted.reads == CLIENTS) <= LARGE_AT_ONCE
-        loop = asyncio.get_running_loop()
-        rest = b"x" * (SIZE - 2000)
-        sending = asyncio.gather(*(loop.sock_sendall(client, rest) for client in clients))
-        assert await turns_until(lambda: len(app.asked) == CLIENTS) <= LARGE_AT_ONCE
-        await sending
-        assert {len(asked.body) for asked in app.asked} == {SIZE}
+            client.close()
+        most, before = 0, len(edge.connections)
+
+        def all_gone() -> bool:
+            nonlocal most, before
+            most, before = max(most, before - len(edge.connections)), len(edge.connections)
+            return not edge.connections
+
+        await turns_until(all_gone)
+        assert most <= AT_ONCE // LEAST
+
+    with_clients(scene)
+
+
+def test_chunks_of_a_large_body_are_read_in_turns_too() -> None:
+    async def scene(edge: Edge, app: EchoApp, clients: list[socket]) -> None:
+        chunk = b"%x\r\n%b\r\n" % (HALF, b"x" * HALF)
+        for client in clients:
+            client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk)
+        await turns_until(lambda: edge.held.total == CLIENTS * HALF)
+        for client in clients:
+            client.sendall(chunk + b"0\r\n\r\n" + post(b"next"))
+        await turns_until(lambda: len(app.asked) == 2 * CLIENTS)
+        assert sorted(len(asked.body) for asked in app.asked) == [4] * CLIENTS + [SIZE] * CLIENTS
+
+    with_clients(scene)
+
+
+def test_a_refused_client_is_heard_until_it_has_read_why() -> None:
+    async def scene(edge: Edge, app: EchoApp, clients: list[socket]) -> None:
+        client = clients[0]
+        client.sendall(post(b"x" * HALF, length=SIZE))
+        await turns_until(lambda: edge.held.total == HALF)
+        next(
+            iter(holding for account in edge.held._accounts.values() for holding in account.members)
+        ).crowded_out()
+        client.sendall(b"x" * 1000)
+        await turns_until(lambda: len(edge.reads._watched) == CLIENTS)
+        client.setblocking(False)
+        answered = await asyncio.get_running_loop().sock_recv(client, 65536)
+        assert answered.startswith(b"HTTP/1.1 503")
+        client.close()
+        await turns_until(lambda: len(edge.connections) == CLIENTS - 1)
 
     with_clients(scene)
 
@@ -119,9 +189,9 @@ class Sender:
         self.holder = holder
         self._order = order
 
-    def go_on(self) -> bool:
+    def hear(self, most: int) -> int:
         self._order.append(self.holder)
-        return False
+        return most
 
 
 def test_tenants_take_turns_whatever_one_of_them_has_sent_before() -> None:

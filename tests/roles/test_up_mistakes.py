@@ -63,7 +63,7 @@ def test_every_command_explains_itself(typed: Typed, words: list[str], mentions:
             ["up", "app.py:batchstring", "--policy", "pace"],
             "--policy: models.batchstring.policy must be one of",
         ),
-        (["up", "app.py:batchstring", "--gateways", "0"], "Invalid value for '--gateways'"),
+        (["up", "app.py:batchstring", "--gateways", "0"], "--gateways must be at least 1"),
         (["up", "app.py:batchstring", "--config", "nowhere.toml"], "nowhere.toml: there is no such file"),
         (["worker"], "nothing to run: give a TARGET, or describe a model in penstock.toml"),
         (["worker", "ap.py:batchstring", "--admin-port", "0"], "no such file ap.py; did you mean app.py?"),

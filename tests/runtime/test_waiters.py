@@ -118,8 +118,8 @@ def test_giving_up_twice_or_after_the_answer_changes_nothing() -> None:
     async def body() -> None:
         hall, asker, request = Hall(), Recorder(), ask()
         waiter = hall.waiters.add(request, asker)
-        waiter.give_up(WITHDRAWN)
-        waiter.give_up(WITHDRAWN)
+        waiter.end(WITHDRAWN)
+        waiter.end(WITHDRAWN)
         assert (len(hall.settled), hall.withdrawn) == (1, [request])
         assert asker.answer.result().outcome is Outcome.CANCELLED
 

@@ -15,6 +15,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from random import Random
 from typing import Any, NamedTuple
@@ -34,7 +35,7 @@ from penstock.roles.simulation import scenario_of
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.wheel import Wheel
-from penstock.service_model import Fault
+from penstock.service_model import Fault, NewShapes
 from penstock.sim.kernel import Kernel, Scenario, askers
 from penstock.testing import Answer, MockBackend, Recorder, run_virtual
 from penstock.types import Ask, Batch, Reply, WorkerId
@@ -96,9 +97,9 @@ class Gpus:
         self._service = scenario.service
         self._rng = Random(scenario.seed)
 
-    def __call__(self, batch: Batch) -> Answer:
+    def answer(self, new_shapes: NewShapes, batch: Batch) -> Answer:
         service, rng = self._service, self._rng
-        seconds = service.seconds(batch.size, rng.gauss(0.0, 1.0))
+        seconds = service.seconds(batch.size, rng.gauss(0.0, 1.0)) + new_shapes.seconds(batch.size)
         match service.fault(rng.random()):
             case None:
                 return Answer(seconds)
@@ -127,7 +128,10 @@ async def serve(config: Config, scenario: Scenario, schedule: Sequence[float], t
     log, bus, wheel, gpus = Log(), MemoryResultBus(), Wheel(loop, loop.time), Gpus(scenario)
     stack = ModelStack(
         MODEL, config, bus, Watching(log), loop, loop.time, lambda model, worker, error: None,
-        make_backend=lambda slot: MockBackend(gpus, runs_ahead=True), timer_grain=0.0,
+        make_backend=lambda slot: MockBackend(
+            partial(gpus.answer, NewShapes(scenario.service)), runs_ahead=True
+        ),
+        timer_grain=0.0,
     )  # fmt: skip
     tasks = TaskStore(wheel, loop.time, loop.time, max_tasks=1, max_bytes=1, ttl=1.0)
     gateway = Gateway({MODEL: stack.desk}, tenant_of, tasks, wheel, Observer(), loop.time, map(str, count(1)))
@@ -238,6 +242,7 @@ CASES: dict[str, tuple[float, dict[str, Any]]] = {
             "batch_sizes": (3, 10, 48),
         },
     ),
+    "sizes that are dear at first": (600, {"service": "15ms,new_shape=80ms,jitter=3%", "workers": 2}),
     "workers in reserve": (800, {"reserve": 2}),
     "twice the capacity": (3840, {"timeout": 0.2, "service": "a=100ms,jitter=10%"}),
     "strict tiers under overload": (

@@ -56,6 +56,37 @@ def test_a_batch_takes_as_long_as_the_size_it_is_padded_to() -> None:
     assert (run.batches, run.batched, run.padding) == (1, 1, 7)
 
 
+def test_the_first_batch_of_each_size_takes_longer_on_each_worker() -> None:
+    service = ServiceModel(a=0.1, new_shape=0.08)
+    run = Kernel(scenario(service, workers=1)).run([1.0, 2.0, 3.0, 3.0, 3.0, 4.0])
+    first, later = 0.18, 0.1
+    # Of the three that come together, one goes at once and the other two with the next batch.
+    assert list(run.latencies) == pytest.approx([first, later, later, later + first, later + first, later])
+    two = Kernel(scenario(service, workers=2)).run([1.0, 2.0, 3.0])
+    assert list(two.latencies) == pytest.approx([first, first, later])
+
+
+def test_a_worker_that_comes_back_has_run_no_size() -> None:
+    service = ServiceModel(a=0.1, new_shape=0.08, crash=1.0)
+    crashes: list[Seconds] = []
+    made = scenario(service, workers=1, request_limit=9.0, queue_limit=9.0)
+    Kernel(made, lambda now, worker, batch: crashes.append(now)).run([1.0])
+    kernel = Kernel(made)
+    kernel.run([1.0])
+    busy = kernel.batcher.fleet.workers[WorkerId("sim/0")].busy_seconds
+    assert len(crashes) > 1
+    assert busy == pytest.approx(0.18 * len(crashes))
+
+
+def test_sizes_that_were_warmed_up_cost_nothing_more_and_their_time_is_known() -> None:
+    service = ServiceModel(a=0.1, new_shape=0.08)
+    kernel = Kernel(scenario(service, workers=1, warmed=(1, 2, 4)))
+    run = kernel.run([1.0, 2.0, 3.0, 3.0, 3.0])
+    assert list(run.latencies) == pytest.approx([0.1, 0.1, 0.1, 0.2, 0.2])
+    assert kernel.batcher.curve.single == pytest.approx(0.1)
+    assert kernel.batcher.curve.shape.seconds == pytest.approx(0.08)
+
+
 def test_every_dispatch_can_be_watched() -> None:
     seen: list[tuple[Seconds, WorkerId, int]] = []
 

@@ -51,6 +51,17 @@ def a_trace(folder: Path) -> Path:
     return path
 
 
+def test_what_new_sizes_cost_is_shown_and_gone_once_each_was_run_in_a_warm_up(tmp_path: Path) -> None:
+    dear = ["--service", "15ms,new_shape=80ms", "--workers", "1", "--rate", "1000", "--warmup", "0s"]
+    cold = simulated(*dear)["latency_ms"]["p99"]
+    warm = simulated(*dear, "--batch-sizes", "powers", "--warmed")["latency_ms"]["p99"]
+    settings = tmp_path / "penstock.toml"
+    settings.write_text('[models.it]\ntarget = "sim:1ms"\nbatch_sizes = "powers"\nwarmup = ["a text"]\n')
+    assert cold > 60.0
+    assert warm < 31.0
+    assert simulated(*dear, "--config", str(settings))["latency_ms"]["p99"] == warm
+
+
 def test_one_policy_gives_the_fields_of_bench_and_the_floor_beside() -> None:
     found = simulated("--rate", "1000")
     agreed = {"offered_rps", "sent", "ok", "rejected", "errors", "latency_ms", "batch", "busy"}

@@ -1,13 +1,15 @@
-"""What a batcher has in hand of the envelopes that it read, wherever they came from.
+"""The envelopes that a batcher has read and whose requests are not all settled. The intakes over Redis and in
+memory (`redis/bus/intake.py`, `memory/intake.py`) are subclasses.
 
     envelope taken ──► its requests are in hand ──► all of them settled ──► the envelope is finished
 
-What lay in a shard before anybody leased it, or was left by a dead batcher, is inherited. It was accepted, and
-waited while nobody was there to send it. So nobody refuses it any more. Its queue limit is void: only its deadline
-bounds it.
+A request that lay in a shard before anybody leased it, or that a dead batcher left, is inherited. It was accepted,
+and waited while nobody was there to send it. So nobody refuses it any more, and its queue limit is void: only its
+deadline bounds it.
 
-What cannot be read, or cannot be taken in, is set aside and its envelope finished. Left pending, it would meet
-every successor. Whoever asked for it is told, as far as the envelope says who that is.
+A request that cannot be read, or cannot be taken in, is set aside, and its envelope is finished. If it stayed
+pending, every later owner of the shard would fail at it again. Its gateway is told, if the envelope can be read so
+far that it names the gateway.
 """
 
 import asyncio
@@ -48,10 +50,11 @@ class Entry(Generic[EntryId]):
 
 
 class InHand(ABC, Generic[Taken, EntryId]):
-    """Of `penstock.ports.shards.Intake` all but the reading."""
+    """The part of `ports.shards.Intake` that does not depend on where envelopes come from. A subclass reads
+    them."""
 
     def __init__(self, kind: type[Taken], aside: Aside) -> None:
-        """`kind`: the class that requests are made as, for whoever takes them."""
+        """`kind`: the class of which requests are made, because `on_request` expects it."""
         self._kind = kind
         self._aside = aside
         self._not_taken = SaidOnce(log, "a request could not be taken in")
@@ -62,7 +65,7 @@ class InHand(ABC, Generic[Taken, EntryId]):
         self.in_hand: dict[str, tuple[Taken, Entry[EntryId]]] = {}
         self.on_inherited: Callable[[Taken], None] = lambda request: None
         self.on_lost: Callable[[Sequence[Taken]], None] = lambda requests: None
-        # Called for a request that is in hand and could not be taken in. Whoever is told settles it.
+        # Called for a request that is in hand and could not be taken in. The callback must settle it.
         self.on_refused: Callable[[Taken, Failure], None] = lambda request, failure: None
         # Called with a gateway's mailbox and the keys of requests that could not be read.
         self.on_unreadable: Callable[[str, Sequence[str], Failure], None] = lambda box, keys, failure: None
@@ -85,17 +88,18 @@ class InHand(ABC, Generic[Taken, EntryId]):
 
     @abstractmethod
     def _finished(self, entry: Entry[EntryId]) -> None:
-        """All requests of this envelope are settled: its shard may forget it."""
+        """Tell the shard that it may forget this envelope: all its requests are settled."""
 
     def _sent_at(self, envelope: Envelope, received: float) -> float:
-        """When the envelope was sent, by our own clock."""
+        """Returns when the envelope was sent, by our own clock. Redis has another clock, so its intake overrides
+        this."""
         return envelope.sent
 
     def _take(
         self, shard: int, entry_id: EntryId, body: bytes, where: str, received: float, *, inherited: bool
     ) -> int:
-        """Take the requests of an envelope in hand. Gives how many it has. `where` names its shard if it cannot be
-        read."""
+        """Take the requests of an envelope in hand. Returns how many it has. `where` is the shard's name for the
+        record of an envelope that cannot be read."""
         if (shard, entry_id) in self._entries:  # the shard has forgotten that we have it, and gave it again
             return 0
         entry = self._entries[shard, entry_id] = Entry(shard, entry_id)
@@ -136,7 +140,7 @@ class InHand(ABC, Generic[Taken, EntryId]):
         self.settled([request])
 
     def _salvage(self, where: str, body: bytes, error: Garbled) -> Envelope:
-        """What can be read of an envelope that cannot be read as a whole."""
+        """Returns the part of an envelope that can be read, when the whole cannot."""
         self._aside.add("envelope", where, str(error), body)
         try:
             salvaged = salvage_envelope(body)

@@ -1,4 +1,5 @@
-"""What a gateway has published and not sent yet, wherever it goes: requests, withdrawals, and who waits for word.
+"""What a gateway has published and not sent yet: requests, withdrawals, and the callers that wait until a request
+is sent. The publishers over Redis and in memory (`redis/bus/publisher.py`, `memory/publisher.py`) are subclasses.
 
 publish ──► unsent ──► taken for an envelope ──► accepted, failed, or put back
               │ withdrawn: never sent
@@ -14,7 +15,7 @@ from penstock.types import Accepted, Failure
 
 
 class Outbox:
-    """Of `penstock.ports.shards.Publisher` all but the sending."""
+    """The part of `ports.shards.Publisher` that does not depend on where envelopes go. A subclass sends them."""
 
     # Why a request is refused when too many wait to be sent.
     full = "more arrives than is sent: limits.max_queue or limits.max_queue_bytes wait"
@@ -62,7 +63,7 @@ class Outbox:
     def withdraw_key(self, key: str, shard: int) -> None:
         """Withdraw a request that perhaps another gateway sent."""
         keys = self._withdrawn[shard]
-        # While nothing can be sent withdrawals pile up, and they only spare work.
+        # While nothing can be sent, withdrawals pile up. A lost one does no harm: the request runs for nobody.
         if len(keys) < self._max_requests:
             keys.append(key)
             self._wake.set()
@@ -85,7 +86,7 @@ class Outbox:
         self._wake.set()
         await self._quiet.wait()
 
-    # ---- for whoever sends -------------------------------------------------------------------------------
+    # ---- for the subclass, which sends -------------------------------------------------------------------
 
     def _take_unsent(self) -> list[Accepted]:
         requests = list(self._unsent.values())
@@ -98,7 +99,7 @@ class Outbox:
         self._wake.set()
 
     def _accept(self, requests: Sequence[Accepted]) -> None:
-        """Tell those who wait for it that these are in their shard."""
+        """Wake the callers of `accepted` for these requests: they are in their shard."""
         if not self._acceptances:
             return
         for request in requests:
@@ -107,10 +108,12 @@ class Outbox:
                 acceptance.set_result(None)
 
     def _refuse(self, request: Accepted, error: PenstockError) -> None:
-        """Refuse the request soon, and not now: whoever publishes it has not finished accepting it."""
+        """Refuse the request in the next turn of the loop: the caller of `publish` has not finished accepting
+        it."""
         asyncio.get_running_loop().call_soon(self._fail, [request], error)
 
     def _fail(self, requests: Sequence[Accepted], error: PenstockError) -> None:
+        """Raise the error in `accepted` where a caller waits there; report the other requests by `on_failed`."""
         others = []
         for request in requests:
             acceptance = self._acceptances.get(request.key)
@@ -123,4 +126,5 @@ class Outbox:
 
 
 def store_down(details: str = "") -> StoreDown:
+    """Returns the error for a request that cannot be accepted because Redis does not answer."""
     return StoreDown("Redis does not answer: nothing can be accepted now.", retry_after=1.0, details=details)

@@ -1,7 +1,8 @@
-"""A directory that belongs to one process, and to whoever finds it once that process has died.
+"""A directory that belongs to one process. When that process has died, another may take the directory over.
 
-Used by the ledger's spool and by `penstock up` for its store. The owner holds a lock on the directory. The kernel
-releases it when the owner ends, however it ends: whoever can take the lock may have what is in the directory.
+Used by the ledger's spool (`ledger/spool.py`) and by the store of `penstock up` (`installation/own_store.py`). The
+owner holds a lock on a file in the directory. The kernel releases the lock when the owner ends, however it ends. So
+a process that can take the lock may have what is in the directory.
 """
 
 import fcntl
@@ -17,13 +18,15 @@ _LOCK = "lock"
 
 
 class OwnedDirectory:
+    """A directory that this process owns until `release`."""
+
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
         self._lock = lock
 
     @classmethod
     def create(cls, root: Path) -> "OwnedDirectory":
-        """A new one below `root`."""
+        """Makes a new directory below `root`."""
         private.make_folder(root)
         while True:
             path = root / secrets.token_hex(6)
@@ -31,11 +34,11 @@ class OwnedDirectory:
             (path / _LOCK).touch(mode=private.FILE)
             owned = cls.take_over(path)
             if owned is not None:
-                return owned  # otherwise another process took it for an abandoned one between these lines
+                return owned  # otherwise another process took it for an abandoned one before we had the lock
 
     @classmethod
     def take_over(cls, path: Path) -> "OwnedDirectory | None":
-        """This directory, if nobody owns it any more."""
+        """Returns this directory if nobody owns it any more, and owns it from now on; None otherwise."""
         try:
             lock = os.open(path / _LOCK, os.O_RDWR)
         except (FileNotFoundError, NotADirectoryError):
@@ -50,7 +53,7 @@ class OwnedDirectory:
         return None
 
     def abandoned(self) -> Iterator["OwnedDirectory"]:
-        """Those beside this one whose owners have died."""
+        """Takes over, one by one, the directories beside this one whose owners have died."""
         for path in sorted(self.path.parent.iterdir()):
             if path != self.path and (owned := OwnedDirectory.take_over(path)) is not None:
                 yield owned

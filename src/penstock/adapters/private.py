@@ -1,9 +1,9 @@
 """What stays private: files and folders that only the server's user may read, and passwords in URLs.
 
-Used by the adapters that keep something on disk or in a database.
+Used by the adapters that keep something on disk or in a database, and by `installation/own_store.py`.
 
 What Penstock makes is private from its first moment. A file that was there before keeps its rights, because
-somebody may have shared it on purpose; the log then says who can read it.
+somebody may have shared it on purpose. The log then warns if every user of the machine may use it.
 """
 
 import logging
@@ -14,13 +14,14 @@ from urllib.parse import urlsplit
 
 log = logging.getLogger("penstock.files")
 
+# The rights of private files and folders.
 FILE = 0o600
 FOLDER = 0o700
 _OTHERS = stat.S_IRWXO
 
 
 def make_file(path: Path, what: str) -> None:
-    """Makes sure that the file exists. `what`: how the log calls it, if others can read it. Raises OSError."""
+    """Makes sure that the file exists. `what`: what the log calls it when it warns. Raises OSError."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE))
     except FileExistsError:
@@ -35,11 +36,12 @@ def make_folder(path: Path) -> None:
 
 
 def opener(path: str, flags: int) -> int:
-    """An opener for `open` that makes private files."""
+    """Opens a file for `open(…, opener=opener)`. A new file is private."""
     return os.open(path, flags, FILE)
 
 
 def warn_if_open(path: Path, what: str) -> None:
+    """Warns in the log if users outside the file's group may use it. `what`: what the log calls the file."""
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & _OTHERS:
         log.warning(
@@ -48,7 +50,7 @@ def warn_if_open(path: Path, what: str) -> None:
 
 
 def shown_url(url: str) -> str:
-    """A URL as messages may show it: without user and password."""
+    """Returns a URL as messages may show it: without user and password."""
     parts = urlsplit(url)
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"

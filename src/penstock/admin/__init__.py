@@ -1,1 +1,2 @@
-"""The admin plane: an ordinary Starlette application for operators, which `server` puts on a port of its own."""
+"""The admin plane: a Starlette application for operators. `roles/process.py` makes it, and `server/listen.py`
+serves it on a port of its own."""

@@ -1,6 +1,6 @@
 """The routes of the admin plane: probes, metrics, workers, requests, dead letters.
 
-Each role implements the protocols below and hands itself to `admin_app`.
+`roles/process.py` calls `admin_app` with a role's process, which implements the Protocols below.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,25 +22,26 @@ PROBES = ("/livez", "/readyz")
 MOST_LETTERS = 1000  # on one page
 
 
-class Inside(Protocol):
-    """What a role tells of its running server."""
+class RunningServer(Protocol):
+    """What the admin plane asks a running server."""
 
     def dead_loops(self) -> Sequence[str]:
-        """Loops that are dead or stuck, each described in a few words; empty if all is well."""
+        """Returns the loops that are dead or stuck, each described in a few words; none if all is well."""
         ...
 
     def not_ready(self) -> str:
-        """Why no traffic should come here; empty if it should."""
+        """Returns why no traffic should come here; empty if it should."""
         ...
 
     def health(self) -> Mapping[str, object]: ...
 
     def workers(self) -> Sequence[Struct]:
-        """A row for each."""
+        """Returns a row for each worker."""
         ...
 
     async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
-        """`tenant`: whose request it is, where that is needed to find it."""
+        """Returns what became of a request; None if it is not known. `tenant`: whose request it is, which is needed
+        to find a task."""
         ...
 
     def metrics(self) -> bytes: ...
@@ -69,12 +70,12 @@ class SetAside(Protocol):
 
 
 def admin_app(
-    inside: Inside,
+    inside: RunningServer,
     letters: DeadLetters | None = None,
     token: str = "",
     aside: SetAside | None = None,
 ) -> Starlette:
-    """The application. With a token, everything but the probes asks for it."""
+    """Returns the application. With a token, every path but the probes requires it."""
 
     async def livez(request: Request) -> Response:
         dead = inside.dead_loops()
@@ -97,7 +98,8 @@ def admin_app(
         found = await inside.request(request.path_params["id"], request.query_params.get("tenant", ""))
         if found is None:
             message = (
-                "no such request waits, has ended of late or is kept as a task; add ?tenant=… if it has one"
+                "no such request is waiting, ended within the last minutes or is kept as a task;"
+                " add ?tenant=NAME if it is a tenant's"
             )
             return JSONResponse({"error": "NOT_FOUND", "message": message}, 404)
         return JSONResponse(found)
@@ -119,6 +121,8 @@ def admin_app(
 
 
 class TokenCheck:
+    """Refuses requests without the admin token, except to the probes."""
+
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
         self._wanted = f"Bearer {token}".encode()
@@ -138,7 +142,7 @@ class TokenCheck:
 
 
 def _as_json(said: object) -> Response:
-    """Structs are written down here, and not before."""
+    """Returns structs, or plain objects, as JSON."""
     return Response(json.encode(said), media_type="application/json")
 
 
@@ -155,7 +159,7 @@ def aside_route(aside: SetAside) -> Route:
 
 
 def _limit(request: Request) -> int:
-    """How many to list on one page."""
+    """Returns how many rows a page should have, by the query."""
     limit = request.query_params.get("limit", "100")
     if not (limit.isascii() and limit.isdigit() and 0 < int(limit) <= MOST_LETTERS):
         raise Unacceptable(f"'limit' must be a whole number from 1 to {MOST_LETTERS}")

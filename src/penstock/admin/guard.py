@@ -1,8 +1,9 @@
-"""Keeps web pages out of an admin plane that asks for no token; programs of this machine may use it.
+"""Keeps web pages out of an admin plane without a token; programs of this machine may use it. Used by
+`server/admin_plane.py`.
 
 A page from elsewhere can make a browser send requests here. It can even read the answers, if the name of its server
-is made to lead to 127.0.0.1 (DNS rebinding). It cannot choose the `Host` and the `Origin` that the browser sends,
-and a form cannot send a header of its own. Used by `server/admin_plane.py`.
+is made to lead to 127.0.0.1 (DNS rebinding). But it cannot choose the `Host` and the `Origin` that the browser
+sends, and a form cannot send a header of its own.
 """
 
 from collections.abc import Collection, Mapping
@@ -15,14 +16,17 @@ READING = (b"GET", b"HEAD")
 
 
 class Guard:
+    """Checks the heads of requests to one admin plane."""
+
     def __init__(self, host: str, names: Collection[str] = (), token: str = "") -> None:
-        """`host`: what the admin plane is bound to. `names`: other names that lead to it."""
+        """`host`: the address that the admin plane is bound to. `names`: other names that lead to it."""
         bound = f"[{host}]" if ":" in host else host
         self._names = {name.lower() for name in (*OWN_NAMES, bound, *names)}
         self._token = bool(token)
 
     def check(self, method: bytes, headers: Mapping[bytes, bytes]) -> None:
-        """Raises Forbidden. With a token, less is checked: no web page knows it."""
+        """Raises Forbidden if a web page may have sent the request. With a token, less is checked, because no web
+        page knows it."""
         host, origin = headers.get(b"host"), headers.get(b"origin")
         if not self._token and host is not None and _name(host) not in self._names:
             raise Forbidden(
@@ -36,7 +40,7 @@ class Guard:
 
 
 def _name(host: bytes) -> str:
-    """The host without its port, in lower case."""
+    """Returns the host without its port, in lower case."""
     name, colon, port = host.decode("latin-1").lower().rpartition(":")
     return name if colon and port.isdecimal() else host.decode("latin-1").lower()
 

@@ -1,4 +1,5 @@
-"""Who asks: turns an API key or a token into an identity.
+"""Turns an API key or a token into an identity: who asks.
 
-Made by `roles/auth.py` and called by the data plane through `ports.Doorman`. Reads no configuration and no store.
+`roles/auth.py` puts it together, and the data plane calls it through `ports.gateway.Doorman`. Nothing here reads
+the configuration; stores of keys are behind the Protocol in `records.py`.
 """

@@ -1,6 +1,7 @@
 """Finds out who asks from a request's headers: `Authorization: Bearer <API key or token>`, or `X-API-Key`.
 
-This is what a data plane that asks for credentials calls for each request. `keys` and `jwt` do the work.
+`roles/auth.py` makes it. The data plane calls it for each request, if clients must say who they are. `keys.py`
+checks API keys, and `jwt.py` tokens.
 """
 
 from collections.abc import Mapping
@@ -11,19 +12,29 @@ from penstock.auth.keys import PREFIX, KeyRing
 from penstock.errors import KeysWanted, Unauthorized
 
 BEARER = b"Bearer "
+LENGTH = len(BEARER)
 NO_KEYS = "API keys are not taken here: send a token"
 _KEY = PREFIX.encode()
 
 
 class Authenticator:
-    """Knows API keys, tokens, or both."""
+    """Implements `ports.gateway.Doorman`, for API keys, tokens, or both."""
 
     def __init__(self, keys: KeyRing | None = None, tokens: JwtVerifier | None = None) -> None:
         self._keys = keys
         self._tokens = tokens
 
+    def recall(self, authorization: bytes) -> Identity | None:
+        """Who asks, by an Authorization header that begins as `BEARER`, if its credential was verified before and
+        is still good. None says nothing: `identify` finds out."""
+        credential, keys, tokens = authorization[LENGTH:], self._keys, self._tokens
+        identity = None if keys is None else keys.remembered.find(credential, keys.now)
+        if identity is None and tokens is not None:
+            return tokens.remembered.find(credential, tokens.now)
+        return identity
+
     def identify(self, headers: Mapping[bytes, bytes]) -> Identity:
-        """Answers at once. Raises Unauthorized or Forbidden; StoreDown while tokens cannot be checked;
+        """Returns who asks, at once. Raises Unauthorized or Forbidden; StoreDown while tokens cannot be checked;
         KeysWanted if `identify_slowly` may know more."""
         value = headers.get(b"authorization")
         if b"x-api-key" in headers:
@@ -44,7 +55,8 @@ class Authenticator:
         return self._tokens.identify(credential)
 
     async def identify_slowly(self, headers: Mapping[bytes, bytes]) -> Identity:
-        """As `identify`, after asking the identity provider where that may help."""
+        """Returns who asks, as `identify` does, after asking the identity provider for its keys if that may
+        help."""
         try:
             return self.identify(headers)
         except KeysWanted:
@@ -60,7 +72,7 @@ class Authenticator:
 
 
 def _credential(value: bytes) -> bytes:
-    """What follows the scheme, whose name may be written in any case."""
+    """Returns the credential after the scheme `Bearer`, whose name may be written in any case."""
     scheme, _, credential = value.partition(b" ")
     if scheme.lower() != b"bearer":
         raise Unauthorized("the Authorization header must be: Bearer <API key or token>")

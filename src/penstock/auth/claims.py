@@ -1,6 +1,7 @@
-"""Checks the claims of a token: issuer, audience, times, and which tenant and tier it names. Used by `jwt`.
+"""Checks the claims of a token: issuer, audience, times, and which tenant and tier it names. Used by `jwt.py`;
+`roles/auth.py` makes the rules of the configuration.
 
-Only claims of a token whose signature was right come here, so a message may say what is missing.
+Only tokens whose signature was right come here, so a message may say what is missing.
 """
 
 import json
@@ -16,6 +17,8 @@ LATEST = 1e11  # seconds since the epoch (the year 5138); milliseconds by mistak
 
 @dataclass(frozen=True, slots=True)
 class ClaimRules:
+    """What the claims of a token must say."""
+
     issuer: str
     audience: tuple[str, ...]  # a token must name one of them
     tiers: Collection[str]  # the tiers of this server
@@ -52,7 +55,7 @@ class ClaimRules:
         return Identity(tenant, self._tier(claims), key_id, expires)
 
     def _check_times(self, claims: dict[str, Any], now: float) -> float:
-        """Until when the token is good. Raises Unauthorized."""
+        """Returns until when the token is good. Raises Unauthorized."""
         times: dict[str, float] = {}
         for name in ("exp", "nbf", "iat"):
             value = claims.get(name)
@@ -79,7 +82,8 @@ class ClaimRules:
 
 
 def read_object(text: bytes) -> dict[str, Any]:
-    """A JSON object that says nothing twice: readers differ in which of the two they believe. Raises ValueError."""
+    """Reads a JSON object. Raises ValueError, also if a name is given twice: readers differ in which of the two
+    they believe."""
     try:
         value = json.loads(text.decode(), object_pairs_hook=_once, parse_constant=_no_number)
     except RecursionError:

@@ -1,4 +1,5 @@
-"""What a tenant may be called: the one rule for keys, tokens and the commands that make keys."""
+"""What a tenant may be called: the one rule for API keys (`keys.py`) and tokens (`claims.py`). Also passes on
+`Identity` from `penstock/types.py` for the files of this folder."""
 
 from typing import TypeGuard
 
@@ -6,11 +7,11 @@ from penstock.types import Identity
 
 __all__ = ["Identity", "is_name"]
 
-LONGEST_NAME = 128
+LONGEST_NAME = 128  # characters
 
 
 def is_name(text: object) -> TypeGuard[str]:
-    """Whether a tenant can be called this: it stands in logs, in Redis and in metrics."""
+    """Whether a tenant can have this name, which is written into logs, Redis and metrics."""
     return (
         isinstance(text, str)
         and 0 < len(text) <= LONGEST_NAME

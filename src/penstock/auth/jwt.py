@@ -1,10 +1,11 @@
-"""Tokens of an identity provider (JWT): verified once, then remembered until they expire.
+"""Tokens of an identity provider (JWT): verified once, then remembered until they expire. `roles/auth.py` makes the
+verifier, and `authenticator.py` calls it.
 
     size ──► three parts ──► header ──► key by kid and alg ──► signature ──► claims ──► remembered
                                              │ unknown, and the provider may be asked: KeysWanted
 
-PyJWT verifies the signature and nothing else. The keys decide what is tried, never the token: `jwk`, `jku`, `x5u`
-and `x5c` in a header are not even read. The clock is handed in, so `claims` checks the times.
+PyJWT verifies the signature and nothing else. Our keys decide what is tried, never the token: `jwk`, `jku`, `x5u`
+and `x5c` in a header are not even read. `claims.py` checks the times, so that tests can give the clock.
 """
 
 import re
@@ -23,13 +24,15 @@ from penstock.errors import KeysWanted, StoreDown, Unauthorized, UserMistake
 from penstock.ports import Clock
 
 TYPES = ("jwt", "at+jwt", "application/jwt", "application/at+jwt")  # of `typ`; others are for other purposes
-LONGEST_KID = 256
+LONGEST_KID = 256  # characters
 NOT_VALID = "the token is not valid"
 _PART = re.compile(rb"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class JwtSettings:
+    """`[auth.jwt]` in the configuration."""
+
     claims: ClaimRules
     algorithms: tuple[str, ...] = ("RS256", "ES256", "EdDSA")
     provider: ProviderSettings | None = None
@@ -54,6 +57,8 @@ class JwtSettings:
 
 
 class JwtVerifier:
+    """Verifies tokens with the keys of the configuration and of the provider."""
+
     def __init__(
         self, settings: JwtSettings, now: Callable[[], float] = time.time, clock: Clock = time.monotonic
     ) -> None:
@@ -68,13 +73,13 @@ class JwtVerifier:
             self.provider = Provider(settings.provider, self._take, clock)
 
     def identify(self, token: bytes) -> Identity:
-        """Raises Unauthorized or Forbidden; StoreDown while the provider has not given any key."""
-        now = self.now()
-        identity = self.remembered.find(token, now)
-        return identity if identity is not None else self._verify(token, now)
+        """Returns who the token says that asks. Raises Unauthorized or Forbidden; KeysWanted if asking the provider
+        may help; StoreDown while the provider has not given any key."""
+        identity = self.remembered.find(token, self.now)
+        return identity if identity is not None else self._verify(token, self.now())
 
     def _take(self, offered: list[VerifyingKey]) -> None:
-        """Takes over the provider's keys. If one is gone, nothing that was verified before is remembered."""
+        """Takes over the provider's keys. If one is gone, all verified tokens are forgotten."""
         usable = [key for key in offered if key.algorithm in self._settings.algorithms]
         keys = KeySet([*self._static, *usable])
         if keys.lacks(self._keys):
@@ -101,7 +106,8 @@ class JwtVerifier:
         raise Unauthorized(NOT_VALID)
 
     def _named(self, header: dict[str, Any]) -> tuple[str | None, str]:
-        """The key id and algorithm that a token names: only looked up, never believed. Raises ValueError."""
+        """Returns the key id and algorithm that a token names. They only choose among our keys. Raises
+        ValueError."""
         algorithm, kid, kind = header.get("alg"), header.get("kid"), header.get("typ", "JWT")
         if not isinstance(algorithm, str) or algorithm not in self._settings.algorithms:
             raise ValueError("an algorithm that is not among ours")
@@ -126,7 +132,7 @@ class JwtVerifier:
 
 
 def _decode(part: bytes) -> bytes:
-    """Base64url, which must be written in its one canonical way. Raises ValueError."""
+    """Decodes base64url. Raises ValueError, also if it is not written in its one canonical way."""
     if not _PART.fullmatch(part):
         raise ValueError("not base64url")
     decoded = urlsafe_b64decode(part + b"=" * (-len(part) % 4))

@@ -1,8 +1,10 @@
-"""API keys: `pk_<id>_<secret>`, shown once and kept as a salted SHA-256.
+"""API keys: `pk_<id>_<secret>`, shown once and kept as a salted SHA-256. `penstock keys` makes them;
+`authenticator.py` asks the `KeyRing` for each request that comes with one.
 
-The secret is 256 random bits, so that one fast hash is as good as a slow one: there is no dictionary to try. A key
-is hashed the first time it is seen; from then on it is looked up in a table. An unknown id, a wrong secret, a
-revoked and an expired key get the same message after the same work, so that nobody can tell them apart.
+The secret is 256 random bits, so a fast hash is as good as a slow one: nobody can guess the secret from a
+dictionary. A key is hashed the first time it is seen; from then on it is looked up in a table. An unknown id, a
+wrong secret, a revoked and an expired key get the same message after the same work, so that nobody can tell them
+apart.
 """
 
 import time
@@ -20,17 +22,17 @@ from penstock.errors import Forbidden, Unauthorized, UserMistake
 
 PREFIX = "pk_"
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-ID_LENGTH = 12
+ID_LENGTH = 12  # characters
 SECRET_LENGTH = 43  # characters of 62 kinds: 256 bits
-LENGTH = len(PREFIX) + ID_LENGTH + 1 + SECRET_LENGTH
-LONGEST_NOTE = 256
+LENGTH = len(PREFIX) + ID_LENGTH + 1 + SECRET_LENGTH  # characters of a whole key
+LONGEST_NOTE = 256  # characters
 NOT_VALID = "the API key is not valid"
 
 
 def make_key(
     tenant: str, tier: str, now: float, lifetime: float | None = None, note: str = ""
 ) -> tuple[str, KeyRecord]:
-    """A new key, to be shown once, and the record that is kept of it."""
+    """Returns a new key, which is shown once, and the record that is kept of it."""
     if not is_name(tenant):
         raise UserMistake("a tenant's name is 1 to 128 printable characters, without spaces around them")
     if len(note) > LONGEST_NOTE or (note and not note.isprintable()):
@@ -42,12 +44,13 @@ def make_key(
 
 
 def id_of(text: str) -> str:
-    """The id in what a person gave: the id alone, with the prefix, or the whole key."""
+    """Returns the id of a key from the text that a person gave: the id alone, the id with the prefix, or the whole
+    key."""
     return text.strip().removeprefix(PREFIX).partition("_")[0]
 
 
 class KeyRing:
-    """All keys there are, in memory, so that they hold while the store is away. `watch` keeps them up to date."""
+    """All keys, in memory, so that they are known while the store is away. `watch.py` keeps them up to date."""
 
     def __init__(self, tiers: Collection[str], now: Callable[[], float] = time.time) -> None:
         self._tiers = tiers
@@ -60,7 +63,8 @@ class KeyRing:
         return len(self._records)
 
     def replace(self, records: Iterable[KeyRecord]) -> None:
-        """Takes effect at once. A key that was revoked stays so, even if the store has lost that meanwhile."""
+        """Takes these records in place of the present ones. A revoked key stays revoked, even if the store has lost
+        that meanwhile."""
         old, new = self._records, {}
         for record in records:
             known = old.get(record.id.encode())
@@ -73,10 +77,10 @@ class KeyRing:
             self.remembered.forget(lambda identity: identity.key_id in changed)
 
     def identify(self, credential: bytes) -> Identity:
-        """Raises Unauthorized for a key that is not valid, Forbidden for one of a tier that is not known here."""
-        now = self.now()
-        identity = self.remembered.find(credential, now)
-        return identity if identity is not None else self._verify(credential, now)
+        """Returns whose key it is. Raises Unauthorized for a key that is not valid, Forbidden for one of a tier
+        that is not known here."""
+        identity = self.remembered.find(credential, self.now)
+        return identity if identity is not None else self._verify(credential, self.now())
 
     def _verify(self, credential: bytes, now: float) -> Identity:
         if len(credential) != LENGTH:

@@ -1,7 +1,8 @@
-"""The keys that an identity provider publishes (JWKS): fetched in time, kept when it is away.
+"""The keys that an identity provider publishes (JWKS): fetched again and again, and kept while the provider is
+away. Used by `jwt.py`.
 
-However many tokens name unknown keys, the provider is asked at most once in `gap` seconds: all who wait share one
-fetch. A fetch that fails, or brings no usable key, changes nothing. Used by `jwt`.
+However many tokens name unknown keys, the provider is asked at most once in `gap` seconds, and all who wait share
+one fetch. A fetch that fails, or brings no usable key, changes nothing.
 """
 
 import asyncio
@@ -17,18 +18,20 @@ from penstock.auth.public_keys import VerifyingKey, offered_keys
 from penstock.errors import UserMistake
 from penstock.ports import Clock
 
-MOST_BYTES = 512 * 1024  # of a JWK set
+MOST_BYTES = 512 * 1024  # of a JWK set that are read
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
+    """Where the keys are, and how often they are fetched."""
+
     url: str = field(repr=False)  # a user and a password may be in it
     refresh: float = 600.0  # seconds from one fetch to the next
     gap: float = 30.0  # seconds between two fetches at least, whatever asks for them
     timeout: float = 3.0  # seconds a fetch may take
-    allow_http: bool = False  # also beyond this machine, where others on the way could put in keys of theirs
+    allow_http: bool = False  # also to another machine, although somebody on the way could forge the keys
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -46,7 +49,7 @@ class ProviderSettings:
 
 
 class Provider:
-    """One fetch at a time; `on_keys` is told of each that succeeds."""
+    """Fetches keys, one fetch at a time. `on_keys` is called with the keys of each that succeeds."""
 
     def __init__(
         self,
@@ -69,17 +72,17 @@ class Provider:
 
     @property
     def next_in(self) -> float:
-        """Seconds until it may be asked again."""
+        """Seconds until the provider may be asked again."""
         return 0.0 if self._asked is None else self._asked + self._settings.gap - self._clock()
 
     async def refresh(self) -> None:
-        """Returns when the fetch that is under way, or the one that this starts, is over. It never raises."""
+        """Waits for the fetch that is under way, or starts one and waits for it. Never raises."""
         if self._fetching is None:
             if self.next_in > 0:
                 return
             self._asked = self._clock()
             self._fetching = asyncio.create_task(self._fetch())
-        # Shielded, because one who waits may leave while others wait for the same fetch.
+        # Shielded, because one caller may be cancelled while others wait for the same fetch.
         await asyncio.shield(self._fetching)
 
     async def run(self) -> None:

@@ -1,8 +1,8 @@
-"""Keys that tokens are verified with. Each is good for one algorithm only, which its own kind decides.
+"""Keys that tokens are verified with. Used by `jwt.py` and `provider.py`.
 
-So a token cannot choose: its `alg` must be that of the key it names, a public key is never used as a secret, and
-no key is for `none`. Secrets come from the operator alone; one in a provider's list is ignored. Used by `jwt` and
-`provider`.
+The kind of a key decides the one algorithm for which it is good. So a token cannot choose: its `alg` must be that
+of the key it names, a public key is never used as a secret, and no key is for `none`. Secrets come from the
+operator alone; a secret in a provider's list is ignored.
 """
 
 import logging
@@ -16,9 +16,9 @@ ALGORITHMS = ("HS256", "RS256", "ES256", "EdDSA")
 SHORTEST_SECRET = 32  # bytes
 SHORTEST_RSA = 2048  # bits
 MOST_KEYS = 100  # of one provider
-MOST_TRIED = 4  # keys, for a token that names none
+MOST_TRIED = 4  # keys that are tried for a token that names none
 
-# For each algorithm: what a JWK for it says of itself, and the parts that make the key.
+# For each algorithm: the fields by which a JWK for it is known, and the fields that make the key.
 _OFFERED = {
     "RS256": ({"kty": "RSA"}, ("n", "e")),
     "ES256": ({"kty": "EC", "crv": "P-256"}, ("x", "y")),
@@ -29,10 +29,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class VerifyingKey:
+    """A key that is ready for use."""
+
     algorithm: str
     kid: str | None
     key: Any = field(repr=False)  # bytes for HS256, a public key of `cryptography` for the others
-    made_of: object = field(default=None, repr=False)  # what tells whether two are the same key
+    made_of: object = field(default=None, repr=False)  # equal if two are the same key
 
     def has_signed(self, text: bytes, signature: bytes) -> bool:
         from jwt import get_algorithm_by_name
@@ -41,7 +43,7 @@ class VerifyingKey:
 
     @property
     def name(self) -> str:
-        """How logs call the key."""
+        """The key's name in logs."""
         return f"jwt:{self.kid[:64]}" if self.kid is not None and self.kid.isprintable() else "jwt"
 
 
@@ -85,7 +87,7 @@ class KeySet:
 
 
 def offered_keys(document: object) -> list[VerifyingKey]:
-    """The usable keys of a provider's JWK set. Raises ValueError if there is none."""
+    """Returns the usable keys of a provider's JWK set. Raises ValueError if there is none."""
     listed = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(listed, list):
         raise ValueError("it is not a JWK set")
@@ -96,7 +98,7 @@ def offered_keys(document: object) -> list[VerifyingKey]:
 
 
 def _offered(jwk: Mapping[str, Any]) -> VerifyingKey | None:
-    """The key of a JWK; None if it is for another use, of another kind, private, broken or too short."""
+    """Returns the key of a JWK; None if it is for another use, of another kind, private, broken or too short."""
     from jwt import PyJWK, PyJWTError
 
     algorithm = _algorithm_of(jwk)

@@ -1,4 +1,6 @@
-"""What is kept of an API key, and what a store of API keys must do (a file, PostgreSQL, Redis)."""
+"""What is kept of an API key, and the contract of a store of API keys. The stores are `adapters/api_keys/file.py`,
+`adapters/api_keys/postgres.py` and `adapters/redis/records/api_keys.py`; `watch.py` and `penstock keys` use
+them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,22 +28,23 @@ class KeyRecord:
 
 
 class KeyStore(Protocol):
-    """Its methods raise StoreDown if it cannot be reached, and UserMistake for what the operator can put right."""
+    """A store of API keys. Its methods raise StoreDown if it cannot be reached, and UserMistake for what the
+    operator can put right."""
 
     async def version(self) -> object:
-        """Something that is another when the records are others; cheap to ask for."""
+        """Returns a value that changes when the records change. It is cheap to ask for."""
         ...
 
     async def load(self) -> Sequence[KeyRecord]:
-        """All records, revoked ones included."""
+        """Returns all records, revoked ones included."""
         ...
 
     async def add(self, record: KeyRecord) -> None: ...
 
     async def revoke(self, key_id: str) -> KeyRecord:
-        """Revokes a key for good. Raises UserMistake for an unknown one."""
+        """Revokes a key for good, and returns its record. Raises UserMistake for an unknown one."""
         ...
 
     async def close(self) -> None:
-        """Closes what it has open. Never raises."""
+        """Closes connections and files. Never raises."""
         ...

@@ -1,18 +1,19 @@
-"""Credentials that were verified, so that none is verified twice. Bounded in number and in bytes.
-
-Used by `keys` and by `jwt`, each with one of its own.
+"""Credentials that were verified, so that none is verified twice. Bounded in number and in bytes. `keys.py` and
+`jwt.py` have one each.
 """
 
 from collections.abc import Callable
+from math import inf
 
 from penstock.auth.identity import Identity
 
 MOST = 100_000  # credentials
-MOST_BYTES = 32 * 2**20
+MOST_BYTES = 32 * 2**20  # of all credentials
 
 
 class Remembered:
-    """The oldest goes first. Only verified credentials come in, so strangers cannot push anyone out."""
+    """The identity of each verified credential. If there are too many, the oldest is forgotten. Only verified
+    credentials are kept, so strangers cannot push anyone out."""
 
     def __init__(self, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
         self._most, self._most_bytes = most, most_bytes
@@ -22,9 +23,10 @@ class Remembered:
     def __len__(self) -> int:
         return len(self._known)
 
-    def find(self, credential: bytes, now: float) -> Identity | None:
+    def find(self, credential: bytes, clock: Callable[[], float]) -> Identity | None:
+        """`clock` is only read for a credential that expires at all."""
         identity = self._known.get(credential)
-        if identity is not None and identity.expires <= now:
+        if identity is not None and identity.expires < inf and identity.expires <= clock():
             self._forget(credential)
             return None
         return identity

@@ -1,6 +1,6 @@
-"""Keeps a `KeyRing` as its store has it: looks twice a second, and goes on while the store is away.
+"""Keeps a `KeyRing` up to date with its store: looks twice a second, and goes on while the store is away.
 
-Every process that takes API keys runs one, as a loop.
+Every process that takes API keys runs one, as a loop of the doorkeeper (`roles/auth.py`).
 """
 
 import asyncio
@@ -16,6 +16,8 @@ _log = logging.getLogger(__name__)
 
 
 class KeyWatch:
+    """The watch over one store."""
+
     def __init__(self, store: KeyStore, ring: KeyRing, every: float = EVERY) -> None:
         self._store, self._ring, self._every = store, ring, every
         self._version: object = None

@@ -1,4 +1,4 @@
-"""The load generator of `penstock bench`: an open loop over HTTP, its figures and its report.
+"""The load generator of `penstock bench`: it sends requests over HTTP on a fixed schedule, and reports the figures.
 
 It knows a server by its address only. `cli/bench.py` calls it, and the benchmarks use its parts.
 """

@@ -1,7 +1,7 @@
-"""An alarm clock for the event loop that is exact to microseconds.
+"""An alarm clock for the event loop that is exact to microseconds. Used by `load.py`.
 
 The loop's own timers count whole milliseconds, which is as long as a fast server takes to answer: a generator that
-used them would mostly measure itself. The kernel's timerfd does not round. Used by `load`.
+used them would mostly measure itself. The kernel's timerfd does not round.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class _Interval(ctypes.Structure):
 
 
 class Alarm:
-    """Calls `ring` once at each moment it is set for, on the scale of `time.monotonic()`."""
+    """Calls `ring` once at each moment that it is set for. Moments are those of `time.monotonic()`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, ring: Callable[[], None]) -> None:
         self._loop = loop
@@ -37,7 +37,8 @@ class Alarm:
         loop.add_reader(self._fd, ring)
 
     def set(self, moment: float) -> None:
-        """A moment in the past rings at once. A ring that was not heard yet is cancelled."""
+        """Ring at this moment; at once if it is past. An alarm that was set before and has not rung is
+        cancelled."""
         nanoseconds = max(1, int(moment * 1e9))
         self._when.seconds, self._when.nanoseconds = divmod(nanoseconds, 1_000_000_000)
         self._libc.timerfd_settime(self._fd, _ABSOLUTE, ctypes.byref(self._when), None)

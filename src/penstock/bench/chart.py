@@ -1,6 +1,7 @@
-"""One chart as inline SVG: axes, lines, areas, bars, and what a pointer over them should read. Used by `panels`.
+"""One chart as inline SVG: axes, lines, areas, bars, and the values to show when a pointer is over them. Used by
+`panels.py`.
 
-Colours are classes (`k-ok`, `k-p99`, …) that the page's style sheet (`style`) defines for light and dark.
+Colours are classes (`k-ok`, `k-p99`, …) that the page's style sheet (`style.py`) defines for light and dark.
 """
 
 import json
@@ -12,17 +13,20 @@ from itertools import groupby, pairwise
 
 from penstock.bench.svg import element, text
 
-LEFT, RIGHT, TOP, BOTTOM = 58, 16, 14, 42  # margins around the plot
+LEFT, RIGHT, TOP, BOTTOM = 58, 16, 14, 42  # pixels: margins around the plot
 MOST_TICKS = 8
-LETTER, APART = 6.5, 12  # widths of a letter at a tick, and of the gap to the next tick's text
+LETTER, APART = 6.5, 12  # pixels: width of a letter at a tick, and of the gap to the next tick's text
 
 Size = tuple[int, int]  # width and height
-FULL, HALF, NARROW = (1080, 270), (530, 300), (350, 250)  # a page, half of it, a telephone
-NAMES = {FULL: "full", HALF: "half", NARROW: "narrow"}  # classes by which the style sheet shows one of them
+FULL, HALF, NARROW = (1080, 270), (530, 300), (350, 250)  # as wide as a page, half a page, a telephone
+# The class of each size. The style sheet shows one of them.
+NAMES = {FULL: "full", HALF: "half", NARROW: "narrow"}
 
 
 @dataclass(slots=True, frozen=True)
 class Axis:
+    """An axis of a chart."""
+
     low: float
     high: float
     ticks: tuple[tuple[float, str], ...]
@@ -30,7 +34,7 @@ class Axis:
     label: str = ""
 
     def share(self, value: float) -> float:
-        """Where on the axis, 0 at the start and 1 at the end."""
+        """Returns where a value is on the axis: 0 at its start, 1 at its end."""
         if self.log:
             value = max(value, self.low)
             return math.log(value / self.low) / math.log(self.high / self.low)
@@ -40,7 +44,8 @@ class Axis:
 def linear(
     high: float, label: str, *, low: float = 0.0, unit: str = "", exact: bool = False, whole: bool = False
 ) -> Axis:
-    """From `low` to `high`, or to the next round value above; two to five steps. `whole`: steps of at least 1."""
+    """Returns an axis from `low` to the next round value above `high` (with `exact`, to `high`), with two to five
+    steps. `whole`: steps of at least 1."""
     high = high if high > low else low + 1
     step = max(_round_step((high - low) / 5), 1.0 if whole else 0.0)
     top = high if exact else low + step * math.ceil((high - low) / step - 1e-9)
@@ -50,7 +55,8 @@ def linear(
 
 
 def logarithmic(low: float, high: float, label: str) -> Axis:
-    """Ticks at powers of ten, or at 1, 2 and 5 times those; within one power at round steps of equal size."""
+    """Returns an axis with ticks at powers of ten, or at 1, 2 and 5 times those; within one power of ten, at round
+    steps of equal size."""
     low, high = max(low, 1e-3) * 0.9, max(high, 1e-3) * 1.1
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     values: list[float] = []
@@ -69,7 +75,7 @@ def logarithmic(low: float, high: float, label: str) -> Axis:
 
 
 def _round_step(least: float) -> float:
-    """1, 2 or 5 times a power of ten, whichever is the next above."""
+    """Returns the next number above that is 1, 2 or 5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(least))
     return next(m * power for m in (1, 2, 5, 10) if m * power >= least * 0.999)
 
@@ -81,6 +87,8 @@ def number(value: float) -> str:
 
 
 class Chart:
+    """One chart. Its marks are drawn in the order in which they are added."""
+
     def __init__(self, x: Axis, y: Axis, size: Size, title: str) -> None:
         self._x, self._y, self._title = x, y, title
         self._size = size
@@ -89,7 +97,7 @@ class Chart:
         self._readings: list[tuple[float, str, list[tuple[str, str, str]]]] = []
 
     def line(self, xs: Sequence[float], ys: Sequence[float | None], kind: str) -> None:
-        """A gap where a value is missing."""
+        """Draw a line through these points, with a gap where a value is missing."""
         path = ""
         for known, run in groupby(zip(xs, ys, strict=True), lambda point: point[1] is not None):
             if known:
@@ -121,14 +129,14 @@ class Chart:
                 )
 
     def mark(self, x: float, name: str, kind: str, *, left: bool = False) -> None:
-        """A vertical rule with its name to the right or left."""
+        """Draw a vertical rule, with its name to the right or left."""
         at, bottom = self._px(x), self._height - BOTTOM
         anchor, beside = ("end", at - 4) if left else ("start", at + 4)
         self._marks.append(element("line", class_=f"rule k-{kind}", x1=at, x2=at, y1=TOP, y2=bottom))
         self._marks.append(text(name, beside, TOP + 9, f"note k-{kind}", anchor))
 
     def reading(self, x: float, title: str, values: Sequence[tuple[str, str, str]]) -> None:
-        """What to show when the pointer is nearest to x: a title, and (name, value, colour) rows."""
+        """Note what to show when the pointer is nearest to x: a title, and (name, value, colour) rows."""
         self._readings.append((round(self._px(x), 1), title, list(values)))
 
     def render(self) -> str:

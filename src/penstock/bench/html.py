@@ -1,7 +1,7 @@
 """The report of `penstock bench --html`: one file that needs nothing else, in light and dark.
 
-`cli/bench.py` calls `page` and writes the file; here is only text. The charts are drawn in `panels`. A kind ("p50",
-"ok", "warn") is part of the name of a class in `style`, which gives it its colour.
+`cli/bench.py` calls `page` and writes the file. `panels.py` draws the charts. A kind ("p50", "ok", "warn") is part
+of the name of a class in `style.py`, which gives it its colour.
 """
 
 from datetime import datetime
@@ -21,7 +21,7 @@ _RATES = (("offered", "offered"), ("ok", "ok"), ("rejected", "rejected"), ("fail
 
 
 def page(run: Run, url: str, shape: Shape) -> str:
-    """The whole page. `shape`: what was to be sent to the server at `url`."""
+    """Returns the whole page. `shape`: what was to be sent to the server at `url`."""
     summary, line, ordered = run.summary, timeline(run), ok_latencies(run)
     made = datetime.now().astimezone()
     parts = [
@@ -53,7 +53,7 @@ def page(run: Run, url: str, shape: Shape) -> str:
 
 
 def _asked(run: Run, shape: Shape) -> str:
-    """What was sent, in one line for under the title."""
+    """Returns one line for under the title: what was sent."""
     size = "own payload" if shape.payload is not None else f"{shape.payload_size or 2048:,} characters each"
     if shape.arrivals == "trace" and shape.payload is None and shape.payload_size is None:
         size = "lengths of the trace"
@@ -132,7 +132,7 @@ def _count_tables(s: Summary) -> str:
 
 
 def _counts(counts: dict[str, int], kind: str) -> str:
-    """A table of counts, each with a bar for its share."""
+    """Returns a table of counts, each with a bar for its share."""
     total = sum(counts.values())
     rows = (
         f"<tr><td>{escape(name)}</td>"

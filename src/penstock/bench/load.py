@@ -1,6 +1,7 @@
-"""The open loop: requests go out when the schedule says, whatever became of those before.
+"""Runs the load of `penstock bench`: an open loop, in which requests go out when the schedule says, even if earlier
+ones are not answered. `cli/bench.py` and the benchmarks run a `Load`.
 
-One alarm walks the schedule, so that no request needs a task or a timer. `Load` is what `penstock bench` runs.
+One alarm walks the schedule, so that no request needs a task or a timer.
 """
 
 import asyncio
@@ -17,9 +18,9 @@ from penstock.bench.pool import Address, Pool
 from penstock.bench.scrape import Scrape, compare, scrape
 from penstock.load.report import Summary
 
-PATIENCE = 10.0  # seconds after the last request, beyond its own time-out, before giving up on answers
-MOMENT = 0.2  # seconds, about what a batch takes; see `_busiest`
-SPARE_FILES = 64  # descriptors that are kept for other things than connections
+PATIENCE = 10.0  # seconds to wait for answers after the last request, beyond its own time-out
+MOMENT = 0.2  # seconds, about as long as a batch takes; see `_busiest`
+SPARE_FILES = 64  # descriptors that are not used for connections
 
 
 @dataclass(slots=True, frozen=True)
@@ -56,7 +57,7 @@ class Load:
         self._patience = patience + (plan.timeout or 0.0)
         self._stops = 0
         self._ended = asyncio.Event()  # set when the schedule has ended
-        self._settled = asyncio.Event()  # set when nothing is in flight, or nobody waits for answers any more
+        self._settled = asyncio.Event()  # set when nothing is in flight, or we stop waiting for answers
         self._start = 0.0
 
     def stop(self) -> None:
@@ -100,9 +101,8 @@ class Load:
             ticking.cancel()
             opening.cancel()
             await self._pool.close(unanswered="NO_ANSWER" if self._stops < 2 else "INTERRUPTED")
-        start = (
-            plan.warmup if end > plan.warmup else 0.0
-        )  # if stopped in the warm-up, that is what is reported
+        # A run that was stopped in its warm-up reports the warm-up.
+        start = plan.warmup if end > plan.warmup else 0.0
         window = compare(before, closing, plan.model)
         summary = self.outcomes.summary(start, end, timeout=plan.timeout, window=window, source=plan.source)
         return Run(plan, self.outcomes, start, end, summary)
@@ -122,7 +122,7 @@ class Load:
             self._alarm.set(self._start + (times[index] if index < count else self.plan.duration))
 
     async def _drain(self) -> None:
-        """Wait for the answers still owed."""
+        """Wait for the answers that have not come yet."""
         self._pool.on_settled = self._check_settled
         self._check_settled()
         try:
@@ -148,7 +148,7 @@ class Load:
 
 
 def _busiest(times: Sequence[float]) -> int:
-    """The most requests due within a moment: about as many as will be under way together."""
+    """Returns the most requests due within a MOMENT: about as many as will be under way together."""
     most = first = 0
     for last, at in enumerate(times):
         while times[first] < at - MOMENT:
@@ -158,7 +158,8 @@ def _busiest(times: Sequence[float]) -> int:
 
 
 def _descriptors() -> int:
-    """How many connections this process may hold, once its soft limit of files is raised to the hard one."""
+    """Raises the soft limit of open files to the hard one. Returns how many connections this process may then
+    hold."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,4 +1,5 @@
-"""Turns what people write after `penstock bench` into values; a mistake is one line that says what to write."""
+"""Turns what people write after `penstock bench` into values. A mistake is one line that says what to write. Used
+by `cli/bench.py` and, for `--tiers`, by `cli/sim.py`."""
 
 import json
 import math
@@ -11,12 +12,14 @@ from urllib.parse import urlsplit
 from penstock.bench.pool import Address
 from penstock.errors import UserMistake
 
-ADMIN_PORT = 9000
+ADMIN_PORT = 9000  # a server's default
 REACH_TIMEOUT = 3.0  # seconds
 
 
 @dataclass(slots=True, frozen=True)
 class Target:
+    """The server that gets the load."""
+
     url: str
     host: str
     port: int
@@ -35,7 +38,7 @@ class Target:
 
 
 def parse_target(url: str) -> Target:
-    """A URL without a path means the inference endpoint."""
+    """Reads a URL. Without a path it means the inference endpoint."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     try:
         port = parts.port
@@ -51,7 +54,8 @@ def parse_target(url: str) -> Target:
 
 
 def reach(target: Target) -> Address:
-    """Connects once: this resolves the name for the whole run, and finds a wrong address before it starts."""
+    """Connects once, and returns the address. This resolves the name for the whole run, and finds a wrong address
+    before the run starts."""
     tls = ssl.create_default_context() if target.tls else None
     try:
         with socket.create_connection((target.host, target.port), REACH_TIMEOUT) as probe:
@@ -67,7 +71,7 @@ def reach(target: Target) -> Address:
 
 
 def parse_clients(text: str) -> tuple[tuple[str, float], ...]:
-    """Client ids and weights, from a text such as acme=0.2,free=0.8."""
+    """Returns client ids and weights, from a text such as acme=0.2,free=0.8."""
     clients: dict[str, float] = {}
     for part in text.split(","):
         name, _, weight = part.strip().partition("=")
@@ -83,7 +87,7 @@ def parse_clients(text: str) -> tuple[tuple[str, float], ...]:
 
 
 def parse_payload(text: str) -> object:
-    """A file holding JSON or text, or JSON itself."""
+    """Returns the payload that a file holds, as JSON or text, or that the text itself is, as JSON."""
     path = Path(text)
     try:
         is_file = path.is_file()

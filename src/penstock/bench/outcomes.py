@@ -1,10 +1,11 @@
 """What became of each scheduled request, in flat arrays, so that recording costs next to nothing.
 
-`load` makes it and has it summed up, `pool` fills it, `progress` and `series` read it. Times are seconds from the
-start of the schedule. Answers are read only as far as the figures need: the status, the batch size of a good one,
+`load.py` makes it, `pool.py` fills it, and `progress.py` and `series.py` read it. Times are seconds from the start
+of the schedule. Answers are read only as far as the figures need: the status, the batch size of a good answer, and
 the error code of a bad one.
 """
 
+import json
 import re
 from array import array
 from collections import Counter
@@ -17,6 +18,7 @@ _SIZE = b'"batch_size":'
 _DIGITS = re.compile(rb"\s*(\d{1,9})")
 _CODE = re.compile(rb'"error"\s*:\s*"([A-Za-z0-9_]{1,64})"')
 REFUSALS = frozenset((429, 503))
+LONGEST_MESSAGE = 300  # characters of an error's message that are shown
 
 
 class Outcomes:
@@ -27,9 +29,10 @@ class Outcomes:
         self.times = times
         self.sent = array("d", bytes(8 * count))  # 0 while not sent
         self.done = array("d", bytes(8 * count))  # 0 while not settled
-        self.status = array("H", bytes(2 * count))  # 0 for what was never answered
+        self.status = array("H", bytes(2 * count))  # 0 while not answered
         self.batch_size = array("L", bytes(array("L").itemsize * count))
         self.codes: dict[int, str] = {}  # error codes, by the index of a request that was refused or failed
+        self.messages: dict[str, str] = {}  # by error code, the message of the first request that had it
         self.ok = self.rejected = self.failed = self.resent = 0
         self.recent: list[float] = []  # latencies since the progress line last took them
 
@@ -38,7 +41,7 @@ class Outcomes:
         return self.ok + self.rejected + self.failed
 
     def went(self, index: int, now: float) -> None:
-        """Note that a request goes out. If it goes again, the first time is what counts."""
+        """Note that a request goes out. If it goes out again, the first time counts."""
         if not self.sent[index]:
             self.sent[index] = now
         else:
@@ -50,7 +53,7 @@ class Outcomes:
         if status == 200:
             self.ok += 1
             self.recent.append(now - self.times[index])
-            # Searched from the end: the metadata comes last, and an output may have the same words in it.
+            # Searched from the end, because an output may contain the same words.
             at = body.rfind(_SIZE)
             if at >= 0 and (digits := _DIGITS.match(body, at + len(_SIZE))):
                 self.batch_size[index] = int(digits[1])
@@ -59,8 +62,10 @@ class Outcomes:
             self.rejected += 1
         else:
             self.failed += 1
-        code = _CODE.search(body)
-        self.codes[index] = code[1].decode() if code else f"HTTP_{status}"
+        found = _CODE.search(body)
+        code = self.codes[index] = found[1].decode() if found else f"HTTP_{status}"
+        if code not in self.messages:
+            self.messages[code] = _message_in(body)
 
     def lost(self, index: int, now: float, code: str) -> None:
         """Note that a request will have no answer; `code` says why."""
@@ -69,7 +74,7 @@ class Outcomes:
         self.failed += 1
 
     def measured(self, start: float, end: float) -> Iterator[int]:
-        """The requests whose scheduled time lies in the window and that have ended."""
+        """Returns the indices of the requests that have ended and whose scheduled time is in the window."""
         return (i for i, at in enumerate(self.times) if start <= at < end and self.done[i])
 
     def summary(
@@ -109,3 +114,12 @@ class Outcomes:
             resent=self.resent,
             source=source,
         )
+
+
+def _message_in(body: bytes) -> str:
+    """Returns the message in the body of an error, on one line; empty if there is none."""
+    try:
+        message = str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+    return "".join(each if each.isprintable() else " " for each in message[:LONGEST_MESSAGE])

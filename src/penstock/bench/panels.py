@@ -1,4 +1,4 @@
-"""The four charts of the report, each drawn for a screen and for a telephone. Used by `html`."""
+"""The four charts of the report, each drawn for a screen and for a telephone. Used by `html.py`."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -8,7 +8,7 @@ from penstock.bench.load import Run
 from penstock.bench.series import Timeline, histogram, percentiles
 from penstock.load.report import Summary
 
-_NINES = (  # of the axis of percentiles: where, in nines, and the text there
+_NINES = (  # the ticks of the percentile axis: where, in nines, and the text there
     (0.0, "0"),
     (0.30103, "50"),
     (1.0, "90"),
@@ -20,12 +20,12 @@ _NINES = (  # of the axis of percentiles: where, in nines, and the text there
 
 
 def _drawn(wide: Size, draw: Callable[[Size], Chart]) -> str:
-    """The chart twice: for a screen, and for a telephone, on which that drawing would be too small to read."""
+    """Returns the chart twice: for a screen, and for a telephone, where the first would be too small to read."""
     return draw(wide).render() + draw(NARROW).render()
 
 
 def ms(value: float | None) -> str:
-    """Three digits that matter; a dash where there is nothing."""
+    """Returns milliseconds as text, with three digits that matter; a dash if there is no value."""
     if value is None:
         return "–"
     return f"{value:,.0f} ms" if value >= 100 else f"{value:.3g} ms"

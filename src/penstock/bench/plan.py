@@ -1,4 +1,5 @@
-"""The plan of a run: what is sent and when, settled before the first request goes out. `load` carries it out."""
+"""The plan of a run: what is sent and when, fixed before the first request goes out. `cli/bench.py` makes it, and
+`load.py` carries it out."""
 
 import json
 from array import array
@@ -24,14 +25,16 @@ class Template:
 
 @dataclass(slots=True, frozen=True)
 class Plan:
+    """All requests of a run."""
+
     times: "array[float]"
     choice: "array[int]"  # for each request, the index of its template
     templates: Sequence[Template]
-    warmup: float
+    warmup: float  # seconds
     duration: float  # seconds, with the warm-up
     timeout: float | None = None  # seconds; an answer after it is late
     model: str | None = None
-    source: str = ""  # whom a report must name as the source of the traffic
+    source: str = ""  # the source of a trace, which a report must name
 
     def request(self, index: int) -> bytes:
         template = self.templates[self.choice[index]]
@@ -42,7 +45,7 @@ class Plan:
 
 @dataclass(slots=True, frozen=True)
 class Shape(Traffic):
-    """The traffic that was asked for, with what its requests are like."""
+    """The traffic that was asked for, and how its requests look."""
 
     duration: float = 30.0  # seconds, measured
     payload_size: int | None = None  # characters; by default 2048, or what the trace says
@@ -74,7 +77,8 @@ def make_plan(shape: Shape, target: Target) -> Plan:
 def _templates(
     shape: Shape, target: Target, lengths: Sequence[int], count: int, rng: Random
 ) -> "tuple[array[int], list[Template]]":
-    """One template for each client and length that occurs."""
+    """Returns one template for each client and length that occurs, and for each request the index of its
+    template."""
     ids: list[str | None] = [client for client, _ in shape.clients] or [None]
     weights = [weight for _, weight in shape.clients] or [1.0]
     drawn = rng.choices(ids, weights, k=count) if len(ids) > 1 else ids * count
@@ -119,6 +123,6 @@ def _template(shape: Shape, target: Target, client: str | None, length: int) -> 
 
 
 def filler(length: int) -> bytes:
-    """Text of that many plain characters."""
+    """Returns a text of that many plain characters."""
     words = b" the water waits behind the gate until the turbine has room for it;"
     return (words * (length // len(words) + 1))[:length]

@@ -1,8 +1,9 @@
-"""Keep-alive HTTP/1.1 connections, opened on demand and bounded; one request at a time on each. Used by `load`.
+"""Keep-alive HTTP/1.1 connections, opened on demand and bounded in number; one request at a time on each. Used by
+`load.py`.
 
-Those that the schedule's busiest moment will need are opened before it starts. A request takes an idle connection,
-or waits while one is opened. At the bound it waits until one comes free; that wait is the generator's own lateness
-and is reported as such.
+The connections that the schedule's busiest moment will need are opened before it starts. A request takes an idle
+connection, or waits while one is opened. At the bound it waits until one is free; that wait counts as the
+generator's own lateness.
 """
 
 import asyncio
@@ -25,20 +26,22 @@ CONNECT_TIMEOUT = 5.0  # seconds
 class Address:
     """Where connections go."""
 
-    host: str  # resolved: to look up a name for each connection would cost a thread each
+    host: str  # resolved already, because to look up a name for each connection would cost a thread each
     port: int
     tls: ssl.SSLContext | None = None
     name: str | None = None  # the name that the certificate must have
 
 
 class Connection(asyncio.Protocol):
+    """One connection, and the request on it."""
+
     def __init__(self, pool: "Pool") -> None:
         self._pool = pool
         self._parser = httptools.HttpResponseParser(self)
         self._body = b""
         self.transport: asyncio.Transport
         self.index = -1  # of the request in flight; -1 when idle
-        self.rested = False  # whether it has been idle: then the server may have closed it
+        self.rested = False  # whether it has been idle, so that the server may have closed it
         self.heard = False  # whether bytes have come since the request went out
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -72,6 +75,8 @@ class Connection(asyncio.Protocol):
 
 
 class Pool:
+    """All connections of a run."""
+
     def __init__(
         self, address: Address, limit: int, request: Callable[[int], bytes], outcomes: Outcomes
     ) -> None:
@@ -93,7 +98,7 @@ class Pool:
         self.on_settled: Callable[[], None] | None = None
 
     async def prepare(self, count: int) -> None:
-        """Opens so many connections before the schedule starts, or fewer if the server refuses more."""
+        """Opens so many connections before the schedule starts; fewer if the server refuses more."""
         self._ahead = min(count, self._limit)
         self._grow()
         while self._connecting:
@@ -137,7 +142,8 @@ class Pool:
         self._grow()
 
     async def close(self, *, unanswered: str) -> None:
-        """Give up on all that is still open, under the name `unanswered`; what never went is NOT_SENT."""
+        """Close all connections. A request on one counts as lost, with the code `unanswered`; a request that waits
+        for one, with the code NOT_SENT."""
         self._closing = True
         for index in self._waiting:
             self._fail(index, "NOT_SENT")

@@ -1,7 +1,5 @@
-"""The line on a terminal that shows a run while it runs.
-
-`cli/bench.py` hands it to `Load`, which calls it every second.
-"""
+"""The line on a terminal that shows a run while it runs. `cli/bench.py` makes it, and `load.py` calls it every
+second."""
 
 from rich.console import Console
 from rich.live import Live
@@ -12,7 +10,7 @@ from penstock.load.report import at_share
 
 
 class Progress:
-    """Redrawn once a second on the event loop: it is cheap enough not to hold up the schedule."""
+    """The line. It is redrawn on the event loop, which costs too little to hold up the schedule."""
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, auto_refresh=False, transient=True)

@@ -1,7 +1,8 @@
-"""Reads the server's own batch counters from its admin plane, before and after the measured window. Used by `load`.
+"""Reads the server's own batch counters from its admin plane, before and after the measured window. Used by
+`load.py`.
 
-Over Redis the batchers have those counters. The admin plane of any process there says where the others have theirs.
-The pages are fetched in a thread while the load runs, and read only afterwards.
+Over Redis the batchers have those counters; the admin plane of any process there says where the batchers' are. The
+pages are fetched in a thread while the load runs, and read only afterwards.
 """
 
 import json
@@ -29,8 +30,10 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 @dataclass(slots=True, frozen=True)
 class Scrape:
+    """The metrics pages at one moment."""
+
     taken: float  # monotonic seconds
-    pages: Mapping[str, str]  # of metrics, by the URL of the admin plane that gave them
+    pages: Mapping[str, str]  # by the URL of the admin plane
 
 
 @dataclass(slots=True, frozen=True)
@@ -42,7 +45,7 @@ class Window:
 
 
 def scrape(admin: str) -> Scrape | None:
-    """The metrics of the processes that form batches; None if no admin plane gives any."""
+    """Returns the metrics of the processes that form batches; None if no admin plane answers."""
     admin = admin.rstrip("/")
     pages = {}
     for plane in _planes(admin):
@@ -52,7 +55,7 @@ def scrape(admin: str) -> Scrape | None:
 
 
 def _planes(admin: str) -> list[str]:
-    """The admin planes of all batchers where there are any; else this one."""
+    """Returns the admin planes of all batchers; if there is none, this one."""
     try:
         processes = json.loads(_get(f"{admin}/internal/health"))["processes"]
         found = [str(each["admin"]) for each in processes if each["role"] == BATCHER and each["admin"]]
@@ -64,14 +67,14 @@ def _planes(admin: str) -> list[str]:
 def _get(url: str) -> str:
     token = os.environ.get("PENSTOCK_SERVER_ADMIN_TOKEN")
     request = urllib.request.Request(url, headers={"authorization": f"Bearer {token}"} if token else {})
-    # A plane on this machine must not be looked for behind a proxy.
+    # Without a proxy that the environment may name: an admin plane is not behind one.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(request, timeout=PATIENCE) as answer:
         return str(answer.read().decode("utf-8", "replace"))
 
 
 def compare(before: Scrape | None, after: Scrape | None, model: str | None) -> Window | None:
-    """What happened between two scrapes; None if one is missing or has no batch counters."""
+    """Returns what happened between two scrapes; None if one is missing or has no batch counters."""
     if before is None or after is None:
         return None
     reasons: dict[str, int] = defaultdict(int)
@@ -82,7 +85,7 @@ def compare(before: Scrape | None, after: Scrape | None, model: str | None) -> W
         known = 0.0  # workers that this process knows; over Redis every batcher knows all of them
         for (name, label), value in last.items():
             start = first.get((name, label), 0.0)
-            # A process that was started anew counts from 0.
+            # A process that was started anew meanwhile counts from 0.
             grown = value - start if value >= start else value
             if name == "batches_total":
                 reasons[label] += round(grown)
@@ -111,7 +114,7 @@ def compare(before: Scrape | None, after: Scrape | None, model: str | None) -> W
 
 
 def _read(text: str, model: str | None) -> dict[tuple[str, str], float]:
-    """Totals by metric, and by reason or worker state where it has one."""
+    """Returns totals by metric, and by reason or worker state if the metric has one."""
     totals: dict[tuple[str, str], float] = defaultdict(float)
     for name, labels, value in _SAMPLE.findall(text):
         named = dict(_LABEL.findall(labels))

@@ -1,4 +1,5 @@
-"""A run as series of numbers for charts: by second, by percentile, by latency. Used by `html` and `panels`."""
+"""Makes series of numbers for charts from a run: by second, by percentile, by latency. Used by `html.py` and
+`panels.py`."""
 
 import math
 from bisect import bisect_left
@@ -10,6 +11,7 @@ from penstock.bench.outcomes import REFUSALS
 from penstock.load.report import at_share
 
 _WIDTHS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600)  # of bins, in seconds: round numbers
+# How many bins a chart over time has, if the widths allow.
 MOST_BINS = 120
 FEWEST_BINS = 24
 
@@ -29,7 +31,7 @@ class Timeline:
 
 
 def ok_latencies(run: Run) -> list[float]:
-    """Milliseconds, sorted."""
+    """Returns the latencies of good answers, in milliseconds, sorted."""
     seen = run.outcomes
     return sorted(
         (seen.done[i] - seen.times[i]) * 1000
@@ -73,14 +75,15 @@ def timeline(run: Run) -> Timeline:
 
 
 def percentiles(ordered: list[float]) -> list[tuple[float, float]]:
-    """Points of (nines, latency): how many nines of the requests were at least as fast, 0.3 being the median."""
+    """Returns points (nines, latency): the latency within which this many nines of the requests were answered. One
+    nine is 90 %, two are 99 %, and 0.3 is the median."""
     most, steps = math.log10(len(ordered)), 160
     axis = [most * step / steps for step in range(steps + 1)]
     return [(nines, at_share(ordered, 1 - 10**-nines)) for nines in axis]
 
 
 def histogram(ordered: list[float], bins: int = 48) -> tuple[list[float], list[int]]:
-    """Edges evenly apart on a log scale, and how many fell between each two."""
+    """Returns edges that are evenly apart on a log scale, and how many latencies fell between each two."""
     low, high = ordered[0], ordered[-1]
     low = max(low, high * 1e-6, 1e-6)
     if high <= low * 1.01:  # all alike: one narrow peak

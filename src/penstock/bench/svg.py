@@ -1,10 +1,11 @@
-"""Elements of SVG as text: what the charts of `penstock bench` and of the benchmarks are made of."""
+"""Writes elements of SVG as text. Used by `chart.py` and by the charts of the benchmarks."""
 
 from html import escape
 
 
 def element(name: str, content: str | None = None, /, **attributes: str | float) -> str:
-    """`content` is markup. In the names of attributes _ stands for -, and a last _ is dropped (`class_`)."""
+    """Returns an element. `content` is markup. In the names of attributes _ stands for -, and a last _ is dropped
+    (`class_`)."""
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_value(value)}"'
         for key, value in attributes.items()
@@ -14,7 +15,8 @@ def element(name: str, content: str | None = None, /, **attributes: str | float)
 
 
 def text(words: str, x: float, y: float, kind: str = "", anchor: str = "") -> str:
-    """`kind`: its class in the style sheet. `anchor`: start, middle or end, where `x` is."""
+    """Returns a text element. `kind`: its class in the style sheet. `anchor`: which point of the text is at `x`:
+    start, middle or end."""
     return element("text", escape(words), class_=kind, text_anchor=anchor, x=x, y=y)
 
 

@@ -4,8 +4,19 @@
 """
 
 import os
+import re
 import sys
 import traceback
+
+# Typer's words for a value of the wrong kind, and ours.
+_WRONG_VALUE = re.compile(r"Invalid value for '([^']+)'(?: / '[^']+')*: Input should be ")
+_OF_KINDS = (
+    (re.compile(r", unable to parse string as an? \w+"), ""),
+    (re.compile(r"a valid integer\b"), "a whole number"),
+    (re.compile(r"a valid number\b"), "a number"),
+    (re.compile(r"greater than or equal to"), "at least"),
+    (re.compile(r"less than or equal to"), "at most"),
+)
 
 
 def main() -> int:
@@ -35,8 +46,12 @@ def _told(message: str, details: str = "") -> int:
 
 
 def _plain(misuse: Exception) -> str:
-    """A wrong option or a missing argument, and where to look; nothing when the help was shown instead."""
+    """Returns the message for a wrong option or a missing argument, and where to look; empty if the help was shown
+    instead."""
     message = " ".join(str(getattr(misuse, "format_message", misuse.__str__)()).split()).rstrip(".")
+    message, found = _WRONG_VALUE.subn(r"\1 must be ", message)
+    for theirs, ours in _OF_KINDS if found else ():
+        message = theirs.sub(ours, message)
     context = getattr(misuse, "ctx", None)
     hint = f" (see {context.command_path} --help)" if context is not None else ""
     return message and message + hint

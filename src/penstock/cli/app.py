@@ -1,4 +1,5 @@
-"""The table of commands. Only the one that is asked for is imported: all of them would take half a second."""
+"""The table of commands, for `main` in `cli/__init__.py`. Only the command that is asked for is imported, because
+all of them would take half a second."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -27,7 +28,7 @@ COMMANDS = {
 
 
 def app_for(arguments: Sequence[str]) -> typer.Typer:
-    """The command line with the command that these arguments ask for; with all of them where they name none."""
+    """Returns the command line with the command that these arguments name; with all commands if they name none."""
     app = typer.Typer(
         name="penstock",
         help="A batching gateway for GPU inference: single requests in, full batches out.\n\n"

@@ -1,4 +1,4 @@
-"""Asks a running server's admin plane, for `penstock workers` and `penstock dlq`."""
+"""Asks a running server's admin plane. Used by `workers.py` and `dlq.py`."""
 
 import json
 import os
@@ -36,7 +36,8 @@ def ask(admin: str, path: str, method: str = "GET") -> Any:
         raise UserMistake(_reason(refused.read(), f"{url} answered {refused.code}")) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
-        raise UserMistake(f"no admin plane at {admin} ({reason}): say where it is with --admin URL") from None
+        said = getattr(reason, "strerror", None) or reason
+        raise UserMistake(f"no admin plane at {admin} ({said}): say where it is with --admin URL") from None
 
 
 def _reason(body: bytes, otherwise: str) -> str:

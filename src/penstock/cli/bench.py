@@ -1,4 +1,4 @@
-"""`penstock bench`: puts open-loop load on a running server and reports latencies."""
+"""`penstock bench`: sends load to a running server and reports latencies. It calls `bench/`."""
 
 import asyncio
 import signal
@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 import uvloop
 from rich.console import Console
+from rich.text import Text
 
 from penstock.bench.html import page
 from penstock.bench.load import Load, Run
@@ -80,7 +81,7 @@ def bench(
         clients=parse_clients(tiers) if tiers is not None else (),
         seed=seed,
     )
-    for path in (html, Path(json) if json else None):  # found now, not after the run
+    for path in (html, Path(json) if json else None):  # a missing folder is found now, not after the run
         if path is not None and not path.absolute().parent.is_dir():
             raise UserMistake(f"cannot write {path}: there is no folder {path.absolute().parent}")
     plan = make_plan(shape, target)
@@ -100,7 +101,11 @@ def bench(
     figures = run.summary.as_json()
     if json == "-":
         print(figures)
-    (errors if json == "-" else Console()).print(tables(run.summary))
+    out = errors if json == "-" else Console()
+    out.print(tables(run.summary))
+    for code, message in run.outcomes.messages.items():
+        if message and code in run.summary.errors:
+            out.print(Text(f"{code}: {message}"))
     if json is not None and json != "-":
         _write(Path(json), figures + "\n")
     if html is not None:

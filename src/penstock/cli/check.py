@@ -1,4 +1,5 @@
-"""`penstock check`: is the configuration valid, what is in force, where from, and do the targets work?"""
+"""`penstock check`: says whether the configuration is valid, what is set and by what, and whether the targets work.
+It calls `config/` and `roles/targets.py`."""
 
 import asyncio
 import json
@@ -33,8 +34,9 @@ def check(
 ) -> int:
     """Validate a configuration, say what is set and by what, and whether each target works.
 
-    Each function is imported in a process of its own and each endpoint is connected to; nothing is run through
-    them. PENSTOCK_… variables are laid over the file, as a server does it.
+    Each function is imported in a process of its own, and each endpoint is connected to.
+
+    No input is run. PENSTOCK_… variables win over the file, as in a server.
 
     Examples:
 
@@ -61,7 +63,7 @@ def check(
         return 2 if broken else 0
     console = Console()
     if not console.is_terminal:
-        console.width = 160  # nobody's screen: long names stay whole, for grep
+        console.width = 160  # it is no screen, so long names stay whole, for grep
     console.print(_table(rows) if rows else "everything is at its default")
     if not everything:
         console.print(Text("all else is at its default (--all shows it)", "dim"))
@@ -83,7 +85,8 @@ def _verdict(found: Found) -> Text:
 
 
 def _table(settings: Iterable[Setting]) -> Table:
-    """Grouped by section; what somebody has set stands first and stands out."""
+    """Returns the settings as a table, grouped by section. Settings that are not at their default come first, in
+    another colour."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("key", "value", "from"):
         table.add_column(heading, overflow="fold")

@@ -1,6 +1,6 @@
 """The line of figures that a person at a terminal sees while `penstock serve` or `penstock up` runs.
 
-The roles are handed what `figures_line` returns.
+`cli/serve.py` passes the result of `figures_line` to `roles/serve.py`; `cli/up.py` uses it itself.
 """
 
 import sys
@@ -9,10 +9,10 @@ from datetime import datetime
 
 
 def figures_line(quiet: bool) -> Callable[[str], None] | None:
-    """What writes a line of figures; None unless stderr is a terminal.
+    """Returns a function that writes one line of figures, or None if stderr is not a terminal or `quiet` is set.
 
-    Each goes on a line of its own, between those of the log. A line that is rewritten in place would be mixed up
-    with what a function prints, which goes straight to the terminal.
+    Every text becomes a new line among those of the log. A line that is rewritten in place would be mixed up with
+    what a function prints, which goes straight to the terminal.
     """
     if quiet or not sys.stderr.isatty():
         return None

@@ -1,4 +1,5 @@
-"""`penstock dlq`: lists dead letters (requests that spent all their attempts), shows, retries and deletes them."""
+"""`penstock dlq`: lists dead letters (requests that spent all their attempts), shows, retries and deletes them. It
+asks a server's admin plane."""
 
 import json
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ from penstock.cli.tables import print_table
 from penstock.errors import UserMistake
 
 COLUMNS = ("id", "time", "model", "tenant", "attempts", "error", "request_id", "message")
-PAGE = 1000
+PAGE = 1000  # letters that are asked for at once
 
 app = typer.Typer(
     help="Dead letters: requests that spent all their attempts. List, look at, retry or purge them.",

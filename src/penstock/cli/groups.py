@@ -1,4 +1,5 @@
-"""Groups of options: a class whose attributes are options, shared by several commands.
+"""Groups of options: a class whose attributes are options, shared by several commands. `options.py` has the groups;
+`serve.py`, `roles.py` and `up.py` take them.
 
 class Clients:
     '''Clients'''  # the title of the group in the help
@@ -8,8 +9,8 @@ class Clients:
 @takes(Clients)
 def gateway(given: GivenOptions) -> int: ...
 
-The groups are in `options`, and the commands take them. Typer makes a command's options of the signature and the
-annotations of its function: `takes` writes both anew, with the options of the groups in place of `given`.
+Typer makes a command's options of the signature and the annotations of its function. `takes` writes both anew, with
+the options of the groups in place of `given`.
 """
 
 import inspect
@@ -29,7 +30,7 @@ class Key:
     """What an option sets: a key of the configuration."""
 
     name: str
-    # Makes the value, where the configuration itself cannot read the text.
+    # Makes the value from the text, if the configuration itself cannot read the text.
     read: Callable[[Any], object] | None
 
 
@@ -41,12 +42,13 @@ def setting(
     read: Callable[[Any], object] | None = None,
     about: str,
 ) -> Any:
-    """An option for one key of the configuration; `default` is how the help shows what holds without it."""
+    """Returns an option for one key of the configuration. `default`: what the help shows as its default."""
     return Annotated[kind | None, typer.Option(*names, show_default=default, help=about), Key(key, read)]
 
 
 def _options(group: Group) -> Iterator[tuple[str, Any]]:
-    """What `setting` made, by name: each an Annotated[its type, Typer's description, its Key]."""
+    """Returns the options of a group by name. Each is an Annotated[its type, Typer's description, its Key], which
+    `setting` made."""
     return ((name, kind) for name, kind in vars(group).items() if get_args(kind))
 
 
@@ -58,7 +60,7 @@ class GivenOptions:
     groups: tuple[Group, ...]
 
     def overrides(self, **others: object) -> dict[str, object]:
-        """The values for `config.load`, by key; `others` are keys too, with __ for the dot."""
+        """Returns the values for `config.load`, by key. `others`: further keys, with __ for the dot."""
         keys: dict[str, object] = {}
         for group in self.groups:
             for name, kind in _options(group):
@@ -68,7 +70,8 @@ class GivenOptions:
         return keys | {key.replace("__", "."): value for key, value in others.items()}
 
     def as_arguments(self, *groups: Group, but: Sequence[str] = ()) -> list[str]:
-        """The options of these groups, without some, as arguments of a command line for another process."""
+        """Returns the options of these groups as arguments of a command line for another process. `but`: options
+        that are left out."""
         arguments: list[str] = []
         for group in groups:
             for name, kind in _options(group):
@@ -82,7 +85,7 @@ class GivenOptions:
 
 
 def _info(kind: Any) -> Any:
-    """Typer's description of an option. In `Annotated` its first name comes as the default."""
+    """Returns Typer's description of an option. In `Annotated`, Typer has the option's first name in `default`."""
     info = copy(get_args(kind)[1])
     if info.default is not ...:
         info.param_decls = (info.default, *(info.param_decls or ()))
@@ -91,7 +94,7 @@ def _info(kind: Any) -> Any:
 
 
 def takes(*groups: Group) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Adds the options of these groups to a command, in place of its parameter `given`."""
+    """Returns a decorator that adds the options of these groups to a command, in place of its parameter `given`."""
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         added = [
@@ -108,11 +111,11 @@ def takes(*groups: Group) -> Callable[[Callable[..., int]], Callable[..., int]]:
         @wraps(command)
         def with_options(**values: Any) -> int:
             said = {parameter.name: values.pop(parameter.name) for parameter in added}
-            # An option that takes a list has an empty one where it was not given.
+            # Typer gives an empty list for an option that takes a list and was not given.
             said = {name: None if value == [] else value for name, value in said.items()}
             return command(**values, given=GivenOptions(said, groups))
 
-        # A function takes any attribute, which its type does not say.
+        # A function may have any attribute, but its type does not say so.
         with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         with_options.__annotations__ = {each.name: each.annotation for each in parameters}
         return with_options
@@ -121,7 +124,7 @@ def takes(*groups: Group) -> Callable[[Callable[..., int]], Callable[..., int]]:
 
 
 def _titled(kind: Any, group: Group) -> Any:
-    """The option under its group's title in the help."""
+    """Returns the option, to be shown under its group's title in the help."""
     info = copy(get_args(kind)[1])
     info.rich_help_panel = group.__doc__
     return Annotated[get_args(kind)[0], info]

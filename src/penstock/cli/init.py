@@ -1,4 +1,5 @@
-"""`penstock init`: a first penstock.toml and app.py, which serve as they are."""
+"""`penstock init`: writes a first penstock.toml and app.py, which serve as they are. The defaults that it shows
+come from `config/`."""
 
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -51,15 +52,21 @@ SECTIONS: tuple[tuple[str, tuple[Line, ...]], ...] = (
             Line("input", "what clients send"),
             Line("output", "what your function returns"),
             Line("gpus", "given to the workers in turn, as CUDA_VISIBLE_DEVICES", '["0", "1"]'),
-            Line("warmup", "inputs that are run through a new worker before it serves", '["hello"]'),
+            Line(
+                "warmup",
+                "an input that each worker runs, in batches of each size, before it serves",
+                '["hello"]',
+            ),
             Line("deterministic", "true: equal inputs are run once, and the answer is kept"),
         ),
     ),
     (
         "timeouts",
         (
-            Line("processing", "a batch that takes longer is given up, and its worker started anew"),
-            Line("request", "every request is answered by then"),
+            Line(
+                "timeout",
+                "every request is answered by then; the limits of the queue and of a batch follow from it",
+            ),
         ),
     ),
     (

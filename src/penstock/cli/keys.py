@@ -1,4 +1,4 @@
-"""`penstock keys`: creates, lists and revokes API keys."""
+"""`penstock keys`: creates, lists and revokes API keys. `roles/key_store.py` opens the store."""
 
 import asyncio
 import json
@@ -130,7 +130,8 @@ def _settings(redis: str | None, config: Path | None) -> Config:
 
 
 def _where(keys: Path | None, url: str | None, redis: str | None, settings: Config) -> Path | str | None:
-    """Where the keys are: a file, a URL, or None for Redis. By default, where a server would look."""
+    """Returns where the keys are: a file, a URL, or None for Redis. By default, the place where a server would
+    look."""
     if sum(each is not None for each in (keys, url, redis)) > 1:
         raise UserMistake("say one of --keys, --keys-url and --redis")
     if redis is not None:

@@ -1,4 +1,5 @@
-"""Options that several commands have, each described once.
+"""Options that several commands have, each described once. Used by most files of this folder; `groups.py` says what
+a group is.
 
 An option that sets a key of the configuration is one attribute of a group: its name, type, key and help. Every
 command that takes the group has the option, and `penstock up` passes it on to the processes that it starts. The
@@ -75,7 +76,8 @@ class Clients:
 
 
 def warm_up_inputs(given: list[str]) -> list[object]:
-    """Inputs from the command line: what begins with { or [ is read as JSON, all else is text."""
+    """Returns warm-up inputs from the command line: one that begins with { or [ is read as JSON, any other is
+    text."""
     return [_warm_up_input(text) for text in given]
 
 
@@ -88,7 +90,7 @@ def _warm_up_input(text: str) -> object:
 
 
 def _nothing(given: bool) -> bool:
-    """What `--no-warmup` says of the inputs."""
+    """Returns what `--no-warmup` sets `warmup` to: False, run nothing."""
     return not given
 
 
@@ -176,7 +178,7 @@ class Process:
 
 
 def seconds_of(text: str, option: str) -> float:
-    """The seconds of a duration on the command line. Raises UserMistake that says how to write one."""
+    """Returns the seconds of a duration on the command line. Raises UserMistake that says how to write one."""
     try:
         return parse_duration(text)
     except MissingUnit as error:

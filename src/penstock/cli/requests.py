@@ -1,4 +1,4 @@
-"""`penstock requests`: shows what the ledger holds."""
+"""`penstock requests`: shows what the ledger holds. `roles/ledger.py` reads it."""
 
 import json
 from pathlib import Path
@@ -69,7 +69,7 @@ def _url(ledger: str | None, config: Path | None) -> str:
 
 
 def _shown(column: str, row: dict[str, Any]) -> Text:
-    """A Text, so that nothing in a tenant's name is read as markup."""
+    """Returns a cell of the table. It is a Text, so that nothing in a tenant's name is read as markup."""
     value = row[column]
     if column == "completed":
         return Text(iso_time(value).replace("T", " "))

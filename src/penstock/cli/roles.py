@@ -1,4 +1,5 @@
-"""`penstock gateway`, `penstock batcher`, `penstock worker`: starts one process of an installation over Redis."""
+"""`penstock gateway`, `penstock batcher`, `penstock worker`: each starts one process of an installation over Redis.
+They call `roles/gateway.py`, `roles/batcher.py` and `roles/worker.py`."""
 
 import asyncio
 import os
@@ -47,7 +48,8 @@ def run_role(
     *,
     with_doubts: bool = False,
 ) -> int:
-    """Runs a role. `make` imports it only now, because not every installation has the libraries it needs."""
+    """Runs a role, and returns the exit code. `make`: imports the role. It is called only now, because not every
+    installation has the libraries that it needs."""
     logs.set_up(settings.server.log_level, settings.server.log_format)
     if with_doubts:
         tell_doubts(settings, over_redis=True)

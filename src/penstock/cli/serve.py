@@ -1,4 +1,5 @@
-"""`penstock serve`: one process that serves everything but the functions."""
+"""`penstock serve`: one process that holds gateway, batchers and slots; functions run in child processes. It calls
+`roles/serve.py`."""
 
 import os
 from functools import partial
@@ -56,6 +57,11 @@ def serve(
       penstock serve app.py:batchstring --reload
 
       penstock serve 'sim:100ms' --workers 6
+
+      penstock serve 'sim:15ms,new_shape=80ms' --batch-sizes powers --warmup "a text"
+
+    A simulated GPU (sim:) has a, b, knee, pad, new_shape, jitter, slow_factor, fail, crash, hang, garbage, short,
+    poison and seed.
 
     Everything can be set in penstock.toml and by PENSTOCK_… variables too; the command line wins.
     """

@@ -1,4 +1,5 @@
-"""`penstock sim`: plays the server's own decisions in virtual time and prints what came of it."""
+"""`penstock sim`: plays the server's own decisions in virtual time and prints the results. It calls
+`sim/study.py`."""
 
 import json as json_format
 import os
@@ -22,7 +23,7 @@ from penstock.from_config.tiers import tier_names
 from penstock.load.traffic import Traffic, make_schedule
 from penstock.roles.simulation import scenario_of
 from penstock.sim.floor import floor
-from penstock.sim.study import Finding, shown, study
+from penstock.sim.study import Finding, render, study
 
 STEADY = ("poisson", "uniform")  # arrivals that have a floor
 
@@ -32,7 +33,7 @@ def sim(
         str | None,
         typer.Option(
             show_default=False,
-            help="Time for a batch: 100ms, or a=50ms,b=0.5ms,knee=64,pad=powers,jitter=5%,fail=1%.",
+            help="Time for a batch: 100ms, or a=50ms,b=0.5ms,knee=64,pad=powers,new_shape=80ms,jitter=5%,fail=1%.",
         ),
     ] = None,
     workers: Annotated[int | None, typer.Option("--workers", "-w", show_default="1", help="GPUs.")] = None,
@@ -87,6 +88,9 @@ def sim(
     admission: Annotated[
         bool, typer.Option("--admission/--no-admission", help="Refuse on arrival what would be too late.")
     ] = True,
+    warmed: Annotated[
+        bool, typer.Option("--warmed", help="Each GPU has run every size before, as in a server's warm-up.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 0,
     config: Annotated[
         Path | None,
@@ -118,7 +122,7 @@ def sim(
         seed,
     )
     shares = None if tiers is None else dict(parse_clients(tiers))
-    if json is not None and not Path(json).absolute().parent.is_dir():  # found now, not after the run
+    if json is not None and not Path(json).absolute().parent.is_dir():  # found now, and not after the run
         raise UserMistake(f"cannot write {json}: there is no folder {Path(json).absolute().parent}")
     scenarios, names = {}, []
     for chosen in [None] if policy is None else [part.strip() for part in policy.split(",")]:
@@ -144,7 +148,7 @@ def sim(
         names = tier_names(settings)
         scenarios[settings.models[name].policy] = scenario_of(
             settings, name, shares=shares, timeout=None if timeout_ms is None else timeout_ms / 1000,
-            tenants=tenants, admission=admission, seed=seed,
+            tenants=tenants, admission=admission, warmed=warmed, seed=seed,
         )  # fmt: skip
     schedule = make_schedule(traffic)
     errors = Console(stderr=True)
@@ -157,7 +161,7 @@ def sim(
             watch = None if progress is None else progress.of(chosen)
             findings[chosen] = study(scenario, schedule, traffic.warmup, names, best, watch)
     _write(findings, json)
-    (errors if json == "-" else Console()).print(shown(findings))
+    (errors if json == "-" else Console()).print(render(findings))
 
 
 def _only(models: list[str], chosen: str | None) -> str:

@@ -1,4 +1,5 @@
-"""`penstock up`: starts a whole installation over Redis on this machine."""
+"""`penstock up`: starts a whole installation over Redis on this machine. `installation/` looks after its
+processes."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""Prints the lines of the processes of `penstock up`, each with the name of its process."""
+"""Prints the lines of the processes of `penstock up`, each with the name of its process. Used by `up.py`."""
 
 import asyncio
 import sys
@@ -8,7 +8,7 @@ from penstock.printed import Spout
 
 COLOURS = {"gateway": "36", "batcher": "33", "worker": "32", "redis": "35"}
 HELD = 8 << 20  # bytes of lines that are held while nobody reads stderr
-LAST_LINES = 1.0  # seconds in which held lines may still be read at the end
+LAST_LINES = 1.0  # seconds, at the end, for the reader of stderr to take the held lines
 
 
 class Console:

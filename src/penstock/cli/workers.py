@@ -1,4 +1,4 @@
-"""`penstock workers`: lists who runs batches."""
+"""`penstock workers`: lists the workers. It asks a server's admin plane."""
 
 import json
 from typing import Annotated

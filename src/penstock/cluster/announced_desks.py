@@ -1,8 +1,8 @@
 """The desks of a gateway over a bus: one for each model that a worker has announced.
 
-`cluster.gateway` has it look whenever the registry has changed. Nothing here awaits. A desk goes by the
-configuration with the announcement in it. It comes and changes and never goes: without a worker, its model is just
-not ready.
+`cluster.gateway` calls `look` whenever the registry has changed. Nothing here awaits. A desk goes by this process's
+configuration, in which the model's own settings are those of the announcement. A desk may change and is never
+removed: without a worker, its model is just not ready.
 """
 
 from collections.abc import Callable
@@ -80,6 +80,7 @@ class AnnouncedDesks:
             sharing=as_announced(name, model, None if former is None else former.sharing),
             default=model.default,
             responds_async=self._config.responds_async(model),
+            takes_bytes=said.takes_bytes,
             output=model.output,
             max_batch=largest_batch(model),
             ready=partial(has_worker, self._registry, name),

@@ -1,4 +1,5 @@
-"""A model's configuration as its worker announces it, and the other way round."""
+"""Makes the announcement of a model from its configuration (`worker` does), and the configuration from an
+announcement (`announced_desks` and `batched_models` do)."""
 
 from dataclasses import asdict, replace
 
@@ -12,15 +13,15 @@ from penstock.config.schema import Key, items
 from penstock.config.time_limits import own_limits
 from penstock.words.announcements import ModelAnnouncement
 
-# Fields that are not in the configuration: which parameters a function takes is known once it has started.
-_LEARNED = ("takes_parameters", "parameter_names", "scalar_parameters", "format")
+# Fields of the announcement that are not settings: which parameters a function takes is known once it has started.
+_LEARNED = ("takes_parameters", "parameter_names", "scalar_parameters", "takes_bytes", "format")
 _CONFIGURED = [name for name in ModelAnnouncement.__struct_fields__ if name not in (*_LEARNED, "batch_sizes")]
 
 
 def announcement_of(
     config: Config, name: str, takes_parameters: bool = True, parameter_names: list[str] | None = None
 ) -> ModelAnnouncement:
-    """What to announce of a model. It has time limits as far as this configuration sets any, so that gateways and
+    """What to announce of a model. The time limits that this configuration sets are included, so that gateways and
     batchers go by the same ones."""
     model = config.models[name]
     said = {**asdict(model), **own_limits(config.timeouts, config.models, name), "input": model.input_kind}
@@ -28,6 +29,7 @@ def announcement_of(
         **{item: said[item] for item in _CONFIGURED},
         takes_parameters=takes_parameters,
         parameter_names=parameter_names,
+        takes_bytes=model.takes_bytes,
         scalar_parameters=model.protocol == "grpc",
         batch_sizes=UNSET if model.batch_sizes == ANY else model.batch_sizes,
     )
@@ -51,4 +53,5 @@ def model_of(said: ModelAnnouncement) -> Model:
 
 
 def with_model(config: Config, name: str, said: ModelAnnouncement) -> Config:
+    """The configuration with only this model in it. Raises ValueError as `model_of` does."""
     return replace(config, models={name: model_of(said)})

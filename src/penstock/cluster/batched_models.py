@@ -1,4 +1,5 @@
-"""The models that a batcher forms batches for: those that workers have announced."""
+"""The models that a batcher forms batches for: those that workers have announced. `cluster/batcher.py` has one
+`BatchedModels`, which has a pump, an admission and a borrower for each model."""
 
 import asyncio
 import logging
@@ -41,7 +42,8 @@ class BatchedModels:
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
     ) -> None:
-        """`on_model` is told of each new model. `is_gone`: whether a worker is known to have died."""
+        """`on_model` is told of each new model. `deliver` is given the replies of all pumps, and `send` their
+        batches. `is_gone`: says whether a slot is known to have gone."""
         self._config, self._bus, self._loops = config, bus, loops
         self._observer, self._on_model = observer, on_model
         self._deliver, self._send, self._is_gone = deliver, send, is_gone
@@ -61,6 +63,7 @@ class BatchedModels:
                 self._meet(name, said)
 
     def take_share(self, share: float) -> None:
+        """Take in which part of all requests comes here, so that each pump counts on that part of the workers."""
         self._share = share
         for pump in self.pumps.values():
             pump.batcher.share = share
@@ -82,7 +85,7 @@ class BatchedModels:
         pump = Pump(batcher, self._deliver, self._observer, self._loop, self._clock)
         borrower = Borrower(name, pump, self._bus.credits(), self._send, self._is_gone, self._clock)
         batcher.share = self._share
-        # Only now that all of it is there: whoever finds a pump finds the rest.
+        # Only now, when all of it is there: others look for the pump first, and then expect the rest.
         self.pumps[name], self.admissions[name] = pump, admission
         self._loops.keep(f"the borrower of {name}", borrower.run)
 

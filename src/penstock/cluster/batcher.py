@@ -4,8 +4,8 @@
                               │refused                        ▲  │ refused, expired, given up
                               └───────────────────────────────┘  └──► gateways
 
-Workers come from the line that all batchers share (`cluster.borrowing`). Outputs go straight from the worker to
-the gateways. The batcher is told only that the batch is done.
+`roles/batcher.py` makes it. Slots come from the line that all batchers share (`cluster.borrowing`). Outputs go
+straight from the worker to the gateways; the batcher is told only that the batch is done.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from penstock.words.slot_name import process_of
 
 log = logging.getLogger("penstock.batcher")
 
-# Told where a batcher does not know the model. The gateway does, or it would not have let the request in.
+# The answer if this batcher does not know the model. The gateway does, or it would not have let the request in.
 NO_MODEL = Failure(
     "SERVICE_OVERLOADED", "this batcher has not heard of the model yet: try again", retry_after=1.0
 )
@@ -107,6 +107,7 @@ class BatcherMember(Member):
         return BatcherHeartbeat(shards=len(self.leases.owned), models=self._models.describe())
 
     def _look_around(self) -> None:
+        """Take in what has changed in the registry: models, workers, other batchers."""
         self._models.look(self.registry.models)
         self._workers.look()
         self._workers.miss()
@@ -139,8 +140,8 @@ class BatcherMember(Member):
         pump.offer(request)
 
     def _inherit(self, request: Queued) -> None:
-        """Take in a request that another batcher left, or that came while none was there. It was accepted then,
-        so it is not refused now."""
+        """Take in a request that another batcher left, or that came while no batcher was there. It was accepted
+        before, so admission is not asked again."""
         pump = self._pumps.get(request.model)
         if pump is None:
             self._refuse(request, NO_MODEL)
@@ -150,8 +151,8 @@ class BatcherMember(Member):
         pump.offer(request)
 
     def _find_tier(self, request: Queued) -> None:
-        """Serve a request of an unknown tier as one of the lowest: a gateway with more tiers than we have let it
-        in."""
+        """Serve a request of an unknown tier as one of the lowest. A gateway that is configured with more tiers
+        than this batcher has let it in."""
         why = f"tier {request.tier} of {self._tiers}: served as the lowest; give all processes the same tiers"
         self.bus.aside.add("request of an unknown tier", request.gateway, why)
         request.tier = self._tiers - 1
@@ -171,9 +172,9 @@ class BatcherMember(Member):
 
     def _deliver(self, replies: Sequence[Reply]) -> None:
         requests, unrecorded = [reply.request for reply in replies], self.dispatcher.answer(replies)
-        if (
-            unrecorded
-        ):  # they stay in hand, for another batcher to find them, until their records say how they ended
+        # Tasks stay in hand until their records say how they ended. If this batcher dies before, another finds
+        # them.
+        if unrecorded:
             keys = {request.key for request in unrecorded}
             requests = [request for request in requests if request.key not in keys]
         self.intake.settled(requests)
@@ -219,7 +220,8 @@ class BatcherMember(Member):
         return True
 
     async def _give_back_shards(self) -> None:
-        """If this cannot be said, others have them a lease later. What is in hand is finished all the same."""
+        """Give the shards to other batchers. If Redis is away, others have them a lease later. What is in hand is
+        finished all the same."""
         try:
             await self.leases.release_all()
         except StoreDown as error:

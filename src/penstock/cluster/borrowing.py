@@ -1,8 +1,9 @@
-"""How a batcher gets at workers it shares with others: it borrows one when something waits, and gives it back.
+"""How a batcher gets slots that it shares with other batchers: it borrows one when something waits, and gives it
+back. `cluster/batched_models.py` has a `Borrower` for each model.
 
-A worker that is free stands in one line for all batchers. Taking it from there is atomic, so no two batchers ever
-think they have it; and it is taken only when something waits, so the binding is late. While the batch is
-not due yet the worker is held, idle; held for nothing, it goes back into the line.
+A free slot stands in the model's line, which all batchers share. Taking it from there is atomic, so that no two
+batchers have the same slot. It is taken only when something waits, so batches are bound to slots late. The slot
+stays with the batcher, idle, until the batch is due. If nothing waits any more, the slot goes back into the line.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ log = logging.getLogger("penstock.batcher")
 
 HELD = 0.25  # seconds after which a worker that nothing waits for is given back
 PATIENCE = 1.0  # seconds that one look into the line may take
-AFTER_OUTAGE = 0.1
+AFTER_OUTAGE = 0.1  # seconds until the next try if the line cannot be reached
 
 
 class Borrower:
@@ -40,7 +41,7 @@ class Borrower:
         self._pump = pump
         self._line = line
         self._send = send
-        # Tells whether a worker is known to have died: its place in the line outlives it.
+        # Says whether a slot is known to have gone. Its place in the line may still be there.
         self._is_gone = is_gone
         self._clock = clock
         self._wanted = asyncio.Event()
@@ -74,7 +75,7 @@ class Borrower:
         self._pump.ready(worker)
 
     async def _give_back(self) -> None:
-        """Give back the workers held for nothing for a whole look. A request that comes within that time finds
+        """Give back the slots that nothing has waited for at two looks in a row. A request that comes before finds
         them here."""
         idle: set[WorkerId] = set()
         while True:

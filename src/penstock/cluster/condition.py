@@ -1,4 +1,5 @@
-"""How the whole installation stands, by the word of those in the registry."""
+"""How the whole installation stands, by what the heartbeats in the registry say. `member` shows it on the admin
+plane; a gateway also asks which models have workers."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ from penstock.words.heartbeats import KINDS, LoadReport, WorkerHeartbeat
 
 
 class ModelHealth(Struct):
-    """How one model stands, by the word of all batchers together."""
+    """How one model stands, by what all batchers and workers say."""
 
     queue_depth: int = 0
     requests_per_second: float = 0.0
@@ -34,8 +35,8 @@ class ModelHealth(Struct):
     workers_healthy: int = 0
     status: str = UNHEALTHY
     gpu_utilization: float = 0.0
-    padded_share: float = 0.0  # the part of what the workers ran of late that was padding
-    # The largest batch that fits into the memory of each worker, where not all do.
+    padded_share: float = 0.0  # the part of the inputs that the workers ran lately that was padding
+    # For each worker whose memory does not hold every batch: the largest batch that fits.
     largest_fitting: dict[str, int] = {}
 
 
@@ -51,11 +52,15 @@ class ProcessRow(Struct):
 
 
 class StoreHealth(Struct):
+    """How the Redis stands."""
+
     reachable: bool
     memory: float  # the part of the memory it may use
 
 
 class InstallationHealth(Struct):
+    """How everything stands, as `/health` of each process shows it."""
+
     gpu_utilization: float
     queue_depth: int
     requests_per_second: float
@@ -75,7 +80,7 @@ def worker_rows(registry: Registry) -> Sequence[WorkerRow]:
 
 
 def all_worker_rows(registry: Registry) -> Sequence[WorkerRow]:
-    """The rows of all workers, also of those that went without a word, for as long as the registry remembers
+    """The rows of all workers. Those that went without a word are included as long as the registry remembers
     them."""
     lost = (_rows(said, age, offline=True) for _, (age, said) in sorted(registry.lost_workers.items()))
     return [*worker_rows(registry), *chain.from_iterable(lost)]
@@ -90,8 +95,8 @@ def _rows(said: WorkerHeartbeat, age: float, *, offline: bool) -> list[WorkerRow
 
 
 def condition_of(registry: Registry) -> str:
-    """The condition of the installation. A model that no known worker serves makes it degraded: the others are
-    served."""
+    """The condition of the installation. If a model has no worker at all, that makes it only degraded, since the
+    other models are served."""
     if not registry.members["batchers"]:
         return UNHEALTHY
     models = health_of(registry).models.values()
@@ -106,8 +111,8 @@ def has_worker(registry: Registry, model: str) -> bool:
 
 
 def still_loading(registry: Registry) -> list[str]:
-    """The models, while none of them can be served yet and some worker loads. Empty otherwise: one model that is
-    served is enough to send traffic here, and whoever asks for another is told that it loads."""
+    """The models that load, while no model can be served yet. Empty otherwise: one model that is served is enough
+    to send traffic here, and a client that asks for another is told that it loads."""
     rows = worker_rows(registry)
     if any(row.status == HEALTHY for row in rows):
         return []
@@ -125,9 +130,9 @@ def process_rows(registry: Registry) -> list[ProcessRow]:
 
 
 def _add_load(model: ModelHealth, said: LoadReport, healthy: int) -> None:
-    """Add what one batcher says of its part: its queue, and the throughput of a worker as it has learned it,
-    times the workers that are `healthy` by what is known here. The batcher's own count of workers is one
-    heartbeat old."""
+    """Add what one batcher says of its part to a model: its queue, and the capacity. The capacity is what the
+    batcher has learned of one worker, times the number of `healthy` workers that is known here, since the batcher's
+    own count is one heartbeat old."""
     rates = model.requests_per_second, said.requests_per_second
     if sum(rates):  # each batcher counts by its part of the requests
         shares = model.padded_share * rates[0] + said.padded_share * rates[1]

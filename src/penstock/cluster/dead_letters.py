@@ -1,4 +1,5 @@
-"""Dead letters of an installation, as the admin plane shows them: a gateway has one, and `admin.app` calls it.
+"""Dead letters of an installation, as the admin plane shows them. Each gateway has one `DeadLetters`, which the
+admin plane calls.
 
 A letter is retried as a task under its own request id. It is removed only once that task is accepted, so that it
 cannot be lost between the two. If it then cannot be removed, the task's record still says for which letter it was
@@ -39,7 +40,7 @@ class DeadLetters:
     async def retry(self, letter_id: str) -> str:
         letter = await self._letters.show(letter_id)
         now = self._clock()
-        # It may wait in the queue as long as it may take in all.
+        # Its limit for the wait in the queue is the same as its deadline.
         request = Accepted(
             f"retry-{token_hex(16)}", letter.model, letter.input, now, now + self._limit, now + self._limit,
             letter.request_id, letter.parameters, letter.tenant, letter.tier, letter.cost, len(letter.input),

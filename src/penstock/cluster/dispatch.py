@@ -1,11 +1,11 @@
-"""Batches to workers, and what becomes of them back to those who ask.
+"""Sends a batcher's batches to workers, and its replies to the gateways. `cluster/batcher.py` has one `Dispatcher`.
 
     batcher ──dispatch──► worker ──answers, one message for each gateway──► gateway
        │  ◄──finished────────┘      (results of tasks into their records)      ▲
        └──────────refused, expired, given up: one message for each gateway─────┘
 
-A message may arrive twice and never half: whoever waits takes the first. That the receiver is gone is no
-error: a dead gateway's askers have left, and a dead worker's batch is dispatched again.
+A message may arrive twice, and never in part; the receiver takes the first. It is no error if the receiver is gone:
+a dead gateway's askers have left, and a dead worker's batch is dispatched again.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ AGAIN = 0.5  # seconds until the next try, if not all endings were stored
 
 
 class Dispatcher:
-    """The batcher's half. Its calls never wait: `run` sends what they have to say, in order."""
+    """Sends what one batcher has to say. Its calls never wait: `run` sends their messages, in order."""
 
     def __init__(self, post: Post, endings: TaskEndings, me: str) -> None:
         """`me`: the mailbox in which workers tell what they have finished."""
@@ -38,12 +38,13 @@ class Dispatcher:
         self._records = endings
         self._queues: dict[str, list[tuple[str, bytes]]] = {}  # each with a task that empties it
         self._endings: dict[str, tuple[Ended, Request]] = {}  # by the request's key, until they are recorded
-        self._started: list[str] = []  # tasks
+        self._started: list[str] = []  # tasks whose batch was sent, so that their records say so
         self._tasks_due = asyncio.Event()
         self._progress = asyncio.Event()
         self._loops: Loops | None = None
         self.on_undelivered: Callable[[str], None] = lambda box: None  # a mailbox that takes no more
-        self.on_recorded: Callable[[Sequence[Request]], None] = lambda requests: None  # tasks, how they ended
+        # Called with tasks, once their records say how they ended.
+        self.on_recorded: Callable[[Sequence[Request]], None] = lambda requests: None
 
     async def flush(self) -> None:
         """Return when everything has been sent and stored. `run` must be running."""
@@ -52,6 +53,7 @@ class Dispatcher:
             await self._progress.wait()
 
     def send(self, worker_box: str, slot: str, batch: Sealed) -> None:
+        """Send a batch to a slot. `worker_box`: the mailbox of the slot's process."""
         tasks = [task_name(r.tenant, r.request_id) if r.task else "" for r in batch.requests]
         members = [member_of(request, task) for request, task in zip(batch.requests, tasks, strict=True)]
         self._put(worker_box, encode_dispatch(batch, self._me, slot, members))
@@ -60,8 +62,8 @@ class Dispatcher:
             self._tasks_due.set()
 
     def answer(self, replies: Sequence[Reply]) -> Sequence[Request]:
-        """Tell the askers of everything that is not a success: those have had theirs from the worker. Gives the
-        tasks whose ending must be recorded yet: `on_recorded` tells of them."""
+        """Send the gateways all replies but successes, which they have from the worker. Returns the tasks whose
+        ending is yet to be recorded; `on_recorded` is called when it is."""
         unrecorded: list[Request] = []
         shared: defaultdict[str, dict[tuple[Outcome, Failure], list[str]]] = defaultdict(dict)
         for reply in replies:
@@ -86,7 +88,7 @@ class Dispatcher:
         return unrecorded
 
     def refuse(self, gateway: str, keys: Sequence[str], failure: Failure) -> None:
-        """Refuse requests that cannot be read, as far as it is known who waits for them."""
+        """Refuse requests that could not be read, whose keys and gateway are known all the same."""
         ending = Ending(
             list(keys), Outcome.FAILED, failure.code, failure.message, failure.details, failure.retry_after
         )
@@ -102,8 +104,8 @@ class Dispatcher:
             self._loops.keep("keeping records", self._keep_records)
 
     def _put(self, box: str, payload: bytes) -> None:
-        """Put a message into its queue. Where mailboxes are in different places each has a queue of its own, so
-        that a lost node holds up nobody else's messages."""
+        """Put a message into its queue. If mailboxes are on different nodes, each has a queue of its own, so that a
+        lost node holds up nobody else's messages."""
         queue = box if self._post.apart else ""
         waiting = self._queues.get(queue)
         if waiting is not None:
@@ -131,11 +133,12 @@ class Dispatcher:
         try:
             self.on_undelivered(box)
         except Exception:
-            # The messages to other mailboxes go all the same.
+            # The messages to other mailboxes must be sent all the same.
             log.exception("a mailbox that takes no more was not given up")
 
     async def _keep_records(self) -> None:
-        """While the records are away, what they are to be told waits."""
+        """Write into the records which tasks were sent, and how tasks ended. While the records cannot be reached,
+        this waits."""
         patience = Patience("The dispatcher")
         while True:
             await self._tasks_due.wait()
@@ -146,7 +149,7 @@ class Dispatcher:
                     wait = AGAIN
                 started, self._started = self._started, []
                 if started:
-                    await self._records.processing(started)  # nobody depends on it: it is tried once
+                    await self._records.processing(started)  # only people see this, so it is tried once
                 patience.succeeded()
             except StoreDown as error:
                 wait = patience.failed(error)
@@ -158,7 +161,7 @@ class Dispatcher:
                 self._tasks_due.set()
 
     async def _record_endings(self) -> bool:
-        """Whether all are stored."""
+        """Store the endings of tasks. Returns whether all are stored."""
         due = list(self._endings.values())
         if not due:
             return True

@@ -1,10 +1,12 @@
-"""Where a worker's slots get their batches when the batchers are elsewhere.
+"""Where a worker's slots get their batches when the batchers are elsewhere: implements `runtime.dock.Dock`.
+`worker_slots` has one for each model; `worker` hands it the batches from the mailbox.
 
     free ──► it stands in the line ──► a batcher takes it ──► its batch arrives ──► done: free again, and then
                                                               outputs to the gateways, word to the batcher
 
-A batcher may die with a slot it has taken from the line. So a slot that stays free says so again, once a second and
-when a batcher is known to be gone. It can thereby be taken twice: the second batch waits here for the first.
+A batcher may die with a slot it has taken from the line. So a slot that stays free enters the line again, once a
+second and when a batcher is known to be gone. Thereby it can be taken twice. Then the second batch waits here until
+the first is done.
 """
 
 import asyncio
@@ -28,7 +30,7 @@ NOT_HERE = Failure(BackendUnavailable.code, "the worker was not ready when the b
 
 
 class Report(Protocol):
-    """How the end of a batch is told: `cluster.worker_post` does it."""
+    """What tells the end of a batch to gateways and batcher. `cluster.worker_post` implements it."""
 
     async def answer(self, batch: Dispatch, result: Result, seconds: float, worker: str) -> None: ...
 
@@ -75,7 +77,7 @@ class RemoteDock:
         self.batches[worker] = 0
 
     def warmed(self, worker: WorkerId, warm_up: WarmUp) -> None:
-        """The batchers hear of it by the worker's heartbeats."""
+        """Do nothing: the batchers hear of warm-ups by the worker's heartbeats."""
 
     def ready(self, worker: WorkerId) -> None:
         self._berths[worker].ready = True
@@ -87,7 +89,7 @@ class RemoteDock:
         self._ended.set()
         if was_ready:
             self._soon(self._step_out(worker))
-        if berth.order is not None:  # the batch was given to it, and never begun
+        if berth.order is not None:  # the slot was given the batch, and never began it
             order, berth.order = berth.order, None
             self._soon(self._tell(order[0], NOT_HERE, 0.0))
         self._refuse_waiting(berth)
@@ -172,7 +174,7 @@ class RemoteDock:
     # ---- the loop ----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Let free slots say so again, until cancelled."""
+        """Put free slots into the line again and again, until cancelled."""
         while True:
             try:
                 async with asyncio.timeout(AGAIN):
@@ -185,7 +187,7 @@ class RemoteDock:
                     await self._stand_in_line(worker)
 
     def say_again(self) -> None:
-        """Let free slots say so now: a batcher has died."""
+        """Put free slots into the line now, since a batcher has died."""
         self._again.set()
 
     async def drain(self) -> None:
@@ -201,7 +203,7 @@ class RemoteDock:
                 await self._ended.wait()
 
     async def close(self) -> None:
-        """Nothing more is told: the bus is closed next."""
+        """End what is still being told: the bus is closed next."""
         await self._errands.close()
 
     def _soon(self, work: Coroutine[None, None, None]) -> None:
@@ -210,8 +212,8 @@ class RemoteDock:
     async def _finish(
         self, worker: WorkerId, message: Dispatch, outcome: Result | Failure, seconds: float
     ) -> None:
-        """Tell the end of a batch: first those who ask, then the batcher, so that a success it hears of has been
-        delivered."""
+        """Tell the end of a batch: first to the gateways, then to the batcher, so that a success of which the
+        batcher hears has been delivered."""
         try:
             if isinstance(outcome, Result):
                 await self._report.answer(message, outcome, seconds, worker)

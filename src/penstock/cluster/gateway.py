@@ -10,13 +10,14 @@ a `Notice` says when one is over.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.cluster.announced_desks import AnnouncedDesks
 from penstock.cluster.condition import still_loading
 from penstock.cluster.dead_letters import DeadLetters
 from penstock.cluster.gateway_admission import GatewayAdmission
+from penstock.cluster.gateway_room import Room
 from penstock.cluster.idempotency import KeyedDesk
 from penstock.cluster.inquiries import Inquiries
 from penstock.cluster.member import Member
@@ -43,11 +44,11 @@ from penstock.types import Accepted, Execution, Failure, Outcome, Reply, WorkerI
 from penstock.words.heartbeats import GatewayHeartbeat
 from penstock.words.messages import Answers, Failed, Message, Notice, Question, Told
 
-LAST_WITHDRAWALS = 1.0  # seconds to send withdrawals at the end: they only spare the workers some work
+LAST_WITHDRAWALS = 1.0  # seconds to send withdrawals at the end; they only save the workers some work
 
 
 class GatewayMember(Member):
-    """What a gateway is at the bus. What it does with asks is in `self.gateway`."""
+    """A gateway's part at the bus. What it does with asks is in `self.gateway`."""
 
     def __init__(
         self,
@@ -65,8 +66,8 @@ class GatewayMember(Member):
         ledger: Ledger | None = None,
         companions: Sequence[Companion] = (),
     ) -> None:
-        """`on_model` is told of each model that is announced. `find_ended`: what is known of a request that has
-        ended here. `companions` are opened in their order, before anything is served, and closed last."""
+        """`on_model` is told of each model that is announced. `find_ended`: says what is known of a request that
+        has ended here. `companions` are opened in their order, before anything is served, and closed last."""
         super().__init__("gateways", config, bus, loop, clock)
         limits = config.limits
         self._clock = clock
@@ -77,8 +78,8 @@ class GatewayMember(Member):
         self.publisher = shards.publisher(self.name, clock, limits.max_queue, limits.max_queue_bytes)
         self.publisher.on_failed = self._not_published
         self._admission = GatewayAdmission(
-            self.registry, self.publisher, self._waiting,
-            max_waiting=limits.max_queue, memory_limit=config.redis.memory_limit,
+            self.registry, self.publisher, self._waiting, Room(limits.max_queue, self._whose),
+            memory_limit=config.redis.memory_limit,
         )  # fmt: skip
         self._desks = AnnouncedDesks(
             config, self.registry, self.publisher, self._admission, bus.aside, self._meet
@@ -151,6 +152,10 @@ class GatewayMember(Member):
 
     def _waiting(self) -> int:
         return len(self.gateway.waiters)
+
+    def _whose(self) -> Iterable[str]:
+        """The tenant of each request that waits here."""
+        return self.gateway.waiters.tenants()
 
     # ---- answers -------------------------------------------------------------------------------------------
 
@@ -230,7 +235,8 @@ class GatewayMember(Member):
         return {**super().health(), "waiting_clients": self._waiting()}
 
     async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
-        """What became of a request: known here, in the records if it is a task, or at another gateway."""
+        """What became of a request. It looks here, then in the records of tasks, and then asks the other
+        gateways."""
         found: Mapping[str, Any] | None = self._know(request_id)
         if found is None:
             found = await self._task_desk.describe(request_id, tenant)

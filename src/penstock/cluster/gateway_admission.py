@@ -1,19 +1,21 @@
-"""Which requests a gateway of an installation over Redis lets in.
+"""Which requests a gateway over a bus lets in. The desks that `announced_desks` makes ask it.
 
-A gateway knows whether the store is up and has room, and whether a batcher is there. The batcher knows the queue:
-it refuses the requests that cannot make their deadlines (`core.admission`).
+A gateway knows whether the store is up and has room, whether a batcher is there, and who waits for an answer here
+(`gateway_room`). The batcher knows the queue: it refuses the requests that cannot make their deadlines
+(`core.admission`).
 """
 
 from collections.abc import Callable
 from math import inf
 
+from penstock.cluster.gateway_room import Room
 from penstock.errors import Overloaded, Refused, StoreDown, Unacceptable
 from penstock.ports.registry import Registry
 from penstock.ports.shards import Publisher
 from penstock.types import Request
 
-# Seconds without any batcher in which requests are still accepted: a batcher that is started anew after its death
-# finds them, and they have time left.
+# Seconds without any batcher in which requests are still accepted: a batcher that is started again within this time
+# finds them, and they still have time.
 BATCHER_BACK = 3.0
 # The part of `redis.memory_limit` beyond which no more answers are kept for other gateways.
 CACHE_MEMORY = 0.75
@@ -25,13 +27,13 @@ class GatewayAdmission:
         registry: Registry,
         publisher: Publisher,
         waiting: Callable[[], int],
+        room: Room,
         *,
-        max_waiting: int,
         memory_limit: float,
     ) -> None:
-        """`waiting`: how many wait for their answers at this gateway."""
+        """`waiting`: says how many requests wait for their answers at this gateway."""
         self._registry, self._publisher, self._waiting = registry, publisher, waiting
-        self._max_waiting, self._memory_limit = max_waiting, memory_limit
+        self._room, self._memory_limit = room, memory_limit
         self._has_batcher = False
         self._last_batcher_left = -inf
 
@@ -53,26 +55,30 @@ class GatewayAdmission:
                 f"Redis is nearly full: redis.memory_limit is {self._memory_limit:g} of its maxmemory",
                 retry_after=self.backlog_seconds(model),
             )
-        if self._waiting() >= self._max_waiting:
+        waiting = self._waiting()
+        if self._room.is_full(waiting, request.tenant, now):
             return self._full(model)
         if self.no_batcher(now):
             return Overloaded("no batcher is running", retry_after=1.0)
+        self._room.let_in(waiting, request.tenant)
         return None
 
     def refusal_of_more(self, model: str, request: Request, number: int, now: float) -> Refused | None:
-        """Why so many more than this one, which was let in, are sure not to be let in all."""
-        return self._full(model) if self._waiting() + number > self._max_waiting else None
+        """Why `number` more requests like this one, which was let in, cannot all be let in. None: that is not
+        sure."""
+        full = self._room.is_full(self._waiting(), request.tenant, now, number - 1)
+        return self._full(model) if full else None
 
     def _full(self, model: str) -> Overloaded:
-        message = f"this gateway is full: limits.max_queue is {self._max_waiting}"
+        message = f"this gateway is full: limits.max_queue is {self._room.most}"
         return Overloaded(message, retry_after=self.backlog_seconds(model))
 
     def no_batcher(self, now: float) -> bool:
-        """No batcher is there, nor has been for longer than a restart takes."""
+        """Whether there has been no batcher for longer than a restart takes."""
         return not self._has_batcher and now - self._last_batcher_left > BATCHER_BACK
 
     def backlog_seconds(self, model: str) -> float:
-        """How long the longest queue will take, by the batchers' own word."""
+        """How long the longest of the batchers' queues will take, by their heartbeats."""
         said = [
             batcher.models[model].backlog_seconds
             for batcher in self._registry.members["batchers"].values()
@@ -81,5 +87,6 @@ class GatewayAdmission:
         return max([0.1, *said])
 
     def has_room_for_answers(self) -> bool:
-        """Whether answers may still be kept in the store: no longer, long before it is too full for requests."""
+        """Whether answers may still be kept in the shared store. This ends long before the store is too full for
+        requests."""
         return self._registry.memory_ratio < CACHE_MEMORY * self._memory_limit

@@ -1,8 +1,9 @@
-"""Requests with an Idempotency-Key whose records all gateways share: asked at any of them, executed once.
+"""Requests with an Idempotency-Key over a bus: all gateways share the records, so that a request may be asked at
+any of them and is executed once. `runtime/gateway.py` asks `KeyedDesk`; `cluster/gateway.py` makes it.
 
-Such a request is executed as a stored task: whoever ends it writes that down, so that a dead gateway takes nothing
-with it. Who asks and waits here is told what the record says, within its own deadline. For each key that somebody
-waits for at this gateway there is one pursuit, however many they are.
+Such a request is executed as a task: the worker or batcher that ends it writes that into the task's record, so that
+nothing is lost if a gateway dies. Each asker that waits here is told what the record says, within its own deadline.
+There is one `Pursuit` for each key that is waited for at this gateway, however many askers wait for it.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from penstock.types import Accepted, Failure, Outcome, Reply
 
 log = logging.getLogger("penstock.gateway")
 
-LOOK_AGAIN = 2.0  # seconds between two looks: the notice that a task is over may get lost in an outage
+LOOK_AGAIN = 2.0  # seconds between two looks at a record, since the notice that a task is over may be lost
 
 
 class Pursuit:
@@ -34,18 +35,18 @@ class Pursuit:
     def __init__(self, keyed: Keyed) -> None:
         self.keyed = keyed
         self.entries: list[Reservation] = []
-        # The one of these whose request is executed, if it is one of these.
+        # The entry whose request is executed; None if the request came to another gateway.
         self.owner: Reservation | None = None
-        self.known = False  # whether the records know the key: if they do, an outage is waited out
+        self.known = False  # whether the records are known to have the key: then an outage is waited out
 
     def somebody(self) -> Reservation | None:
-        """One of those who still wait."""
+        """One of the entries whose askers still wait, or None. Drops the others."""
         self.entries = [reserved for reserved in self.entries if reserved.waiting]
         return self.entries[0] if self.entries else None
 
 
 class KeyedDesk:
-    """`penstock.idempotency.KeyedRequests` over a bus."""
+    """Implements `penstock.idempotency.KeyedRequests` over a bus."""
 
     def __init__(self, desk: TaskDesk, claims: Claims, clock: Clock) -> None:
         self._desk = desk
@@ -66,7 +67,8 @@ class KeyedDesk:
         return waiter
 
     async def ask_task(self, keyed: Keyed, reserved: Reservation) -> tuple[RemoteTask, bool]:
-        """A client that leaves meanwhile must not leave half of it done."""
+        """Returns the task of the key, and whether it existed before. A client that leaves meanwhile does not
+        cancel this."""
         return await self._work.whole(self._place(keyed, reserved))
 
     async def find(self, task_id: str, tenant: str) -> RemoteTask:
@@ -78,8 +80,7 @@ class KeyedDesk:
     # ---- who executes it -----------------------------------------------------------------------------------
 
     async def _place(self, keyed: Keyed, reserved: Reservation) -> tuple[RemoteTask, bool]:
-        """Claim the key and publish the request. Returns when the request is where no gateway's death can lose
-        it."""
+        """Claim the key and publish the request. When this returns, the request is not lost if a gateway dies."""
         while True:
             claim = await self._claim(keyed, reserved, row=True)
             if claim.ours:
@@ -92,8 +93,8 @@ class KeyedDesk:
                 continue  # the request that held the key was refused
 
     async def _claim(self, keyed: Keyed, reserved: Reservation, *, row: bool = False) -> Claim:
-        """Have the request executed, unless another gateway does. `row`: nobody waits here, so its end is to be a
-        row in the ledger. Raises Refused."""
+        """Publish the request, unless another one with the key is being executed or is over. `row`: nobody waits
+        here, so the end of the task is to be a row in the ledger. Raises Refused."""
         limit = max(0.0, reserved.request.deadline - self._clock())
         request = _as_task(keyed, reserved)
         claim = await self._claims.claim(
@@ -118,10 +119,10 @@ class KeyedDesk:
         return Claim(ours=True, placed=True, seconds=limit + SETTLED_WITHIN)
 
     async def _placed(self, keyed: Keyed, request: Accepted) -> None:
-        """It will be executed, so nothing refuses it any more."""
+        """Note in the records that the request has been published. It is executed even if this fails."""
         try:
             await self._claims.placed(keyed, request)
-        except StoreDown as error:  # then the claim is believed for as long as placing may take
+        except StoreDown as error:  # then the claim holds for as long as placing may take
             log.warning("it was not said that a request is placed", extra={"error": error.message})
 
     async def _forget(self, keyed: Keyed, request: Accepted) -> None:
@@ -158,7 +159,7 @@ class KeyedDesk:
             del self._pursuits[pursuit.keyed.id]
 
     async def _look(self, pursuit: Pursuit, reserved: Reservation) -> TaskRecord:
-        """The task when it is over, or as it is after a while."""
+        """Wait for a while until the task is over. Returns its record."""
         keyed, tasks = pursuit.keyed, self._desk.tasks
         claim = await self._claim(keyed, reserved)
         pursuit.known = True
@@ -167,9 +168,8 @@ class KeyedDesk:
         if claim.over:
             return await tasks.find(keyed.id, keyed.tenant)
         record = await tasks.wait(keyed.id, keyed.tenant, min(claim.seconds, LOOK_AGAIN))
-        if (
-            record.answer is not None and record.answer.execution is not None
-        ):  # it ended just now, as far as can be told
+        # As far as can be told from here, the task has ended just now.
+        if record.answer is not None and record.answer.execution is not None:
             execution = record.answer.execution
             execution.started = self._clock() - execution.seconds
         return record
@@ -195,6 +195,6 @@ class KeyedDesk:
 
 
 def _as_task(keyed: Keyed, reserved: Reservation) -> Accepted:
-    """The request as it is published. What counts it is its reservation."""
+    """The request as it is published. It has no account, because its reservation counts it."""
     asked = reserved.request
     return structs.replace(asked, key=f"{asked.key}~", request_id=keyed.id, task=True, account=None)

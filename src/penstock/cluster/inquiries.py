@@ -1,6 +1,7 @@
-"""What became of a request that another gateway answered: all are asked, through their mailboxes.
+"""Finds out what became of a request that another gateway answered: all gateways are asked, through their
+mailboxes.
 
-For people, who ask rarely. A gateway that has ended takes what it knew with it.
+`cluster/gateway.py` uses it for the admin plane, where people ask rarely. What a gateway knew is lost when it ends.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ class _Open:
     """One question that is being asked."""
 
     def __init__(self, boxes: set[str]) -> None:
-        self.silent = boxes
+        self.silent = boxes  # the gateways that have not answered yet
         self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
 
@@ -30,13 +31,14 @@ class Inquiries:
         gateways: Callable[[], Iterable[str]],
         describe: Callable[[str], Mapping[str, object] | None],
     ) -> None:
-        """`gateways`: names all that are known. `describe`: what this gateway knows of a request."""
+        """`gateways`: returns the names of all known gateways. `describe`: says what this gateway knows of a
+        request."""
         self._me, self._post, self._gateways, self._describe = me, post, gateways, describe
         self._open: dict[str, list[_Open]] = {}
         self._answering: set[asyncio.Task[bool]] = set()
 
     async def ask(self, request_id: str) -> Mapping[str, object] | None:
-        """Ask the other gateways. None where none of those that answered in time knows the request."""
+        """Ask the other gateways. Returns None if none of those that answer in time knows the request."""
         boxes = set(self._gateways()) - {self._me}
         if not boxes:
             return None
@@ -59,6 +61,7 @@ class Inquiries:
             return None
 
     def asked(self, question: Question) -> None:
+        """Answer the question of another gateway."""
         found = self._describe(question.request_id)
         said = b"" if found is None else msgspec.json.encode(found)
         told = encode(Told(self._me, question.request_id, said))
@@ -69,9 +72,10 @@ class Inquiries:
     def _answered(self, task: "asyncio.Task[bool]") -> None:
         self._answering.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever asked has given up by now
+            task.exception()  # an answer that could not be sent is forgotten: the other gateway has stopped waiting
 
     def told(self, told: Told) -> None:
+        """Take in the answer of another gateway."""
         for asking in self._open.get(told.request_id, ()):
             asking.silent.discard(told.gateway)
             if not asking.answer.done() and (told.found or not asking.silent):

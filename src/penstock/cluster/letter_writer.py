@@ -1,4 +1,5 @@
-"""Dead letters of a batcher, on their way to where all of them are kept. What waits for that is bounded."""
+"""Writes a batcher's dead letters into the records of the installation. How much may wait for that is bounded.
+`cluster/batcher.py` has one `LetterWriter`, which is an observer."""
 
 import asyncio
 import logging

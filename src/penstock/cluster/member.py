@@ -1,4 +1,6 @@
-"""What gateways, batchers and workers that meet at a bus have in common."""
+"""What gateways, batchers and workers over a bus have in common. `GatewayMember`, `BatcherMember` and
+`WorkerMember` derive from `Member`; `roles/process.py` starts and stops it, and the admin plane asks how it
+stands."""
 
 import asyncio
 import logging
@@ -27,11 +29,11 @@ from penstock.words.messages import Departed, Message, decode
 
 log = logging.getLogger("penstock")
 
-FIRST_WAIT, LONGEST_WAIT = 0.1, 1.0
+FIRST_WAIT, LONGEST_WAIT = 0.1, 1.0  # seconds between two tries to reach the bus at the start
 
 
 def _never_used_again(given: str, role: str) -> str:
-    """A name that no other process ever had: what was sent to a dead one must not reach the next one of that
+    """A name that no other process ever had: a message to a dead process must not reach a later one of the same
     name."""
     return f"{given}-{secrets.token_hex(3)}" if given else f"{role}-{secrets.token_hex(5)}"
 
@@ -58,11 +60,11 @@ class Member:
     # ---- to be filled in by each role ----------------------------------------------------------------------
 
     def describe(self) -> Heartbeat:
-        """What the others need to know of this process, for the registry, except where it runs."""
+        """The heartbeat of this process for the registry, without where it runs, which `_heartbeat` adds."""
         raise NotImplementedError
 
     async def begin(self) -> None:
-        """Start, with `loops`, what else there is. The bus is open."""
+        """Start the loops of this kind of member. The bus is open."""
 
     def received(self, message: Message) -> None:
         """Take in a message from the mailbox."""
@@ -71,11 +73,11 @@ class Member:
         return ""
 
     def workers(self) -> Sequence[WorkerRow]:
-        """The workers that are known, for people."""
+        """The workers that are known, for the admin plane."""
         return all_worker_rows(self.registry)
 
     async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
-        """What became of a request; only a gateway knows."""
+        """What became of a request. Only a gateway knows."""
         return None
 
     def gauges(self) -> ServerGauges:
@@ -83,15 +85,16 @@ class Member:
 
     @property
     def unfinished(self) -> int:
-        """Requests that somebody still waits for because of this process."""
+        """How many requests this process still has to finish."""
         raise NotImplementedError
 
     async def drain(self, seconds: float) -> bool:
-        """Take nothing new, finish what was taken; True if all of it was finished in time."""
+        """Take nothing new, and finish what was taken. Returns True if all of it was finished in time."""
         raise NotImplementedError
 
     def abandon(self) -> None:
-        """Time is up, and not all was finished. Most members have nothing to say then: others finish it."""
+        """Tell those who still wait that time is up, since `drain` did not finish everything. Only a gateway does:
+        what a batcher or worker leaves is finished by others."""
 
     # ---- life ----------------------------------------------------------------------------------------------
 
@@ -99,8 +102,8 @@ class Member:
         self.loops.send("the start", self._start())
 
     async def _start(self) -> None:
-        """Open the bus and begin. A bus that is not there yet is waited for, so that processes can be started in
-        any order."""
+        """Open the bus and begin. If the bus is not there yet, wait for it, so that processes can be started in any
+        order."""
         wait = FIRST_WAIT
         while True:
             try:
@@ -126,7 +129,7 @@ class Member:
             self.started.set_result(None)
 
     def _message(self, payload: bytes) -> None:
-        """Take in one message. One that cannot be read, or that nobody here can use, must not hold up the
+        """Take in one message. A message that cannot be read or used is set aside, so that it does not hold up the
         others."""
         try:
             message = decode(payload)
@@ -153,7 +156,7 @@ class Member:
         self._retired = True
 
     async def leave(self) -> None:
-        """Leave the registry, so that nobody has to wait for our silence."""
+        """Leave the registry, so that others know at once that this process has gone."""
         try:
             async with asyncio.timeout(1.0):
                 await self.registry.leave()
@@ -187,7 +190,7 @@ class Member:
         return self.why_not_ready()
 
     def condition(self) -> dict[str, object]:
-        """How the installation stands, as far as it can be told from here."""
+        """How the installation stands, as far as this process knows."""
         well = self.started.done() and self.registry.reachable and not self.dead_loops()
         return {"status": condition_of(self.registry) if well else UNHEALTHY, "draining": self._retired}
 
@@ -195,4 +198,5 @@ class Member:
         return {"role": self.role, "name": self.name, **self.condition(), **asdict(health_of(self.registry))}
 
     def alive(self, kind: Kind) -> Callable[[], set[str]]:
+        """Returns a function that names the members of this kind that are there."""
         return lambda: set(self.registry.members[kind])

@@ -1,4 +1,5 @@
-"""Messages that nobody depends on for good: if they cannot be sent, the log says so."""
+"""Sends messages whose loss harms nobody for long: if they cannot be sent, only the log says so. Used by `dispatch`
+and `worker_post`."""
 
 import logging
 from collections.abc import Sequence
@@ -9,8 +10,8 @@ log = logging.getLogger("penstock.dispatch")
 
 
 async def sent(post: Post, messages: Sequence[tuple[str, bytes]]) -> Sequence[bool | None]:
-    """Whether each was: False if its receiver has gone, None if nobody knows. If the bus is away for so long that
-    this fails, the askers have been told that it is too late."""
+    """Send messages. Returns for each whether it was sent: False if its receiver has gone, None if that is not
+    known. If the bus is away so long that this fails, the askers' deadlines have passed."""
     try:
         return await post.send_all(messages)
     except Exception as error:

@@ -1,4 +1,5 @@
-"""The ledger of gateways over a bus: also of tasks, whose end no gateway may be there to see."""
+"""Writes tasks into the ledger of gateways over a bus. A task may end when the gateway that accepted it is gone, so
+one gateway writes the tasks of all. `cluster/gateway.py` uses it; `adapters/ledger` implements `Ledger`."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -11,14 +12,14 @@ Row = tuple[str, str, str, str, str, str, float, float]
 
 
 class Ledger(Protocol):
-    """Where rows of the ledger are kept."""
+    """The ledger of this process."""
 
     def told(self, rows: Sequence[Row], on_fate: Callable[[bool], None]) -> None:
-        """Take these rows. `on_fate` hears whether they are safe."""
+        """Take these rows. `on_fate` is called with whether they are safe."""
         ...
 
     def missed(self, rows: int) -> None:
-        """Note that so many tasks ended whose rows nobody took in time."""
+        """Note that the rows of so many tasks were lost, because nobody took them in time."""
         ...
 
 
@@ -30,7 +31,7 @@ class TaskLedger:
         self._tiers = dict(enumerate(tiers))
 
     async def record(self, tasks: Sequence[EndedTask]) -> bool:
-        """Give these rows to the ledger. True when they are safe here."""
+        """Give the rows of these tasks to the ledger. Returns True once they are safe here."""
         rows = [
             (
                 task.key, task.task_id, task.tenant, self._tiers.get(task.tier, str(task.tier)), task.model,
@@ -44,6 +45,6 @@ class TaskLedger:
 
 
 def writes_for_all(registry: Registry, me: str) -> bool:
-    """Whether this gateway writes down the tasks of all: the first by name of those that keep a ledger."""
+    """Whether this gateway writes down the tasks of all. It is the first by name of those that keep a ledger."""
     gateways = registry.members["gateways"]
     return me == min((name for name in gateways if gateways[name].ledger), default="")

@@ -1,4 +1,5 @@
-"""Asynchronous requests whose records all gateways share: accepted by one, read and cancelled at any."""
+"""Tasks over a bus: accepted by one gateway, read and cancelled at any, since all share their records.
+`runtime/gateway.py` hands tasks to `TaskDesk`; `cluster/gateway.py` makes it."""
 
 import logging
 from collections.abc import Callable
@@ -17,7 +18,7 @@ log = logging.getLogger("penstock.gateway")
 
 
 class RemoteTask:
-    """A task as it stood when it was last looked at."""
+    """A task as its record was when it was last read. Implements `ports.Task`."""
 
     def __init__(self, desk: "TaskDesk", record: TaskRecord) -> None:
         self._desk = desk
@@ -52,7 +53,8 @@ class RemoteTask:
 
 
 class Held:
-    """A task that counts as in flight until its end is heard of, or until it must be over."""
+    """A task that its tenant's quota counts as in flight, until a notice says that it is over, or its deadline
+    comes."""
 
     __slots__ = ("_all", "_name", "_on_end", "settled", "when")
 
@@ -81,7 +83,7 @@ class Held:
 
 
 class TaskDesk:
-    """`penstock.ports.Tasks` over a bus. Every notice is to be told to `over`."""
+    """Implements `penstock.ports.Tasks` over a bus. `over` must be called with every notice."""
 
     def __init__(
         self, tasks: TaskRecords, publisher: Publisher, clock: Clock, wall_clock: Clock, wheel: Wheel
@@ -94,7 +96,8 @@ class TaskDesk:
         self._accepting = Unbroken()
 
     async def accept(self, reserved: Reservation) -> RemoteTask:
-        """Nobody waits for it here: whoever ends it writes that down, and this gateway may be gone by then."""
+        """Accept a task. The batcher or worker that ends it writes that into its record, so this gateway may be
+        gone by then. A client that leaves meanwhile does not cancel this."""
         return await self._accepting.whole(self._accept(reserved))
 
     async def close(self) -> None:
@@ -115,7 +118,7 @@ class TaskDesk:
         if not reserved.in_flight:
             await self._send(request)
             return
-        # Before it is on its way: it may be over before we hear that it is.
+        # This comes before the task is sent, since it may be over before `_send` returns.
         held = Held(
             self._held, task_name(request.tenant, request.request_id), reserved.over, request.deadline
         )
@@ -127,7 +130,8 @@ class TaskDesk:
             raise
 
     async def retry(self, request: Accepted, letter: str) -> RemoteTask:
-        """For nobody who counts it. Raises Conflict if the task is not over, or this letter was retried before."""
+        """Accept a request that is retried from a dead letter. No quota counts it. Raises Conflict if its task is
+        not over, or this letter was retried before."""
         return await self._accepting.whole(self._retry(request, letter))
 
     async def _retry(self, request: Accepted, letter: str) -> RemoteTask:
@@ -158,7 +162,7 @@ class TaskDesk:
             log.warning("the record of a refused task was left behind", extra={"error": error.message})
 
     async def _published(self, request: Accepted) -> RemoteTask:
-        """It will be executed, so nothing refuses it any more."""
+        """Note in the record that the task has been published. It is executed even if this fails."""
         try:
             await self.tasks.placed(request)
         except StoreDown as error:
@@ -166,7 +170,7 @@ class TaskDesk:
         return self.pending(request)
 
     def pending(self, request: Accepted, asked: str = "") -> RemoteTask:
-        """One that was published just now. `asked`: as its record has it."""
+        """The task of a request that was published just now. `asked`: the id that its client gave the request."""
         record = TaskRecord(
             request.request_id, request.tenant, request.key, request.model, TaskStatus.PENDING,
             self._wall_clock(), None, asked,
@@ -174,7 +178,7 @@ class TaskDesk:
         return RemoteTask(self, record)
 
     async def describe(self, task_id: str, tenant: str) -> dict[str, object] | None:
-        """How a task stands, for people. When it came is not kept, so nor is how long it took."""
+        """How a task stands, for the admin plane. Its record does not say when it came."""
         try:
             record = await self.tasks.peek(task_id, tenant)
         except NotFound:

@@ -1,4 +1,5 @@
-"""Work that must not be left half done: it goes on when whoever asked for it has left."""
+"""Runs work to its end even if the caller is cancelled meanwhile, for example because a client has left. Used by
+`tasks` and `idempotency`. Only `close`, at the end of the process, cancels the work."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,23 +9,24 @@ T = TypeVar("T")
 
 
 class Unbroken:
-    """Such work under way, until `close`."""
+    """The pieces of work that are running now."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()
 
     def start(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Start the work, and return its task."""
         task = asyncio.create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return task
 
     async def whole(self, work: Coroutine[Any, Any, T]) -> T:
-        """What comes of it. Who waits for that may be cancelled; the work is not."""
+        """Start the work and return its result. Cancelling the caller does not cancel the work."""
         return await asyncio.shield(self.start(work))
 
     async def close(self) -> None:
-        """The process ends."""
+        """Cancel all work that still runs, and wait until it has stopped. Called when the process ends."""
         running = list(self._running)
         for task in running:
             task.cancel()

@@ -1,5 +1,5 @@
-"""Ends batches of which no word comes. A living worker ends every batch within its limit, so such a word is
-lost."""
+"""Ends batches of whose end nobody has told. A living worker ends every batch within its time limit, so if no
+message comes for long after that, it was lost. `cluster/batcher.py` runs it."""
 
 import asyncio
 import logging
@@ -21,7 +21,8 @@ class Watchdog:
         self._clock = clock
 
     async def run(self) -> None:
-        """Give up batches without a word, and count their workers as idle, until cancelled."""
+        """Until cancelled, look for batches of which nothing was heard for their limit and a lease. Their requests
+        are tried again, and their workers count as healthy."""
         while True:
             await asyncio.sleep(self._heartbeat)
             now = self._clock()
@@ -37,8 +38,8 @@ class Watchdog:
                         pump.known(worker.id)
 
     def held_up(self, pump: Pump, message: Finished) -> float:
-        """Seconds that the word of a batch's end was on its way, if that is more than a heartbeat. So long a way
-        means that the bus was away, and must not count as the worker's time."""
+        """How many seconds the message of a batch's end was on its way; 0 if that is less than a heartbeat. If it
+        took longer, the bus was away, and that time must not count as the worker's."""
         worker = pump.batcher.fleet.workers.get(WorkerId(message.slot))
         if worker is None or worker.batch is None:
             return 0.0

@@ -1,6 +1,8 @@
 """A worker over a bus: slots around backends, fed by whichever batcher takes them from the line.
 
 mailbox ──batch──► dock of the model ──► slot ──► backend ──► gateways: outputs   batcher: it is done
+
+`roles/worker.py` makes it.
 """
 
 import asyncio
@@ -26,7 +28,7 @@ from penstock.words.messages import Dispatch, Message
 
 log = logging.getLogger("penstock.worker")
 
-UNKNOWN = ModelAnnouncement()  # for a model that nothing is known of: it takes any parameters
+UNKNOWN = ModelAnnouncement()  # of a model about which nothing is known: it takes any parameters
 
 
 class WorkerMember(Member):
@@ -51,7 +53,7 @@ class WorkerMember(Member):
         self._not_started = set(config.models)
         self._first_started: asyncio.Future[None] = loop.create_future()
         self._batchers: set[str] = set()  # the batchers that were there when we last looked
-        self._reachable = False  # whether the bus was, then
+        self._reachable = False  # whether the bus was reachable when we last looked
         self.registry.on_changed = self._look_around
 
     async def begin(self) -> None:
@@ -68,8 +70,8 @@ class WorkerMember(Member):
         return WorkerHeartbeat(slots=self._slots.reports(leaving=self._retired))
 
     def _look_around(self) -> None:
-        """Let free slots say so again where word of them may be lost: a batcher that has gone had perhaps taken
-        them from the line, and a bus that was away has not heard them."""
+        """Put free slots into the line again if they may not stand there any more: a batcher that has gone may have
+        taken them, or the bus was away when they entered it."""
         before, self._batchers = self._batchers, set(self.registry.members["batchers"])
         was_reachable, self._reachable = self._reachable, self.registry.reachable
         if not before <= self._batchers or (self._reachable and not was_reachable):
@@ -86,7 +88,7 @@ class WorkerMember(Member):
 
     def _announcement(self, name: str) -> ModelAnnouncement:
         """What to announce of a model. Which parameters a function takes is known once it has started. Until then
-        the last announcement holds."""
+        this repeats what was announced last."""
         backends = [slot.backend for _, slot in self._slots.of(name)]
         started = [backend for backend in backends if getattr(backend, "is_known", True)]
         if not started:
@@ -97,8 +99,8 @@ class WorkerMember(Member):
         return announcement_of(self.config, name, takes, next(filter(None, known), None))
 
     def _slot_started(self, worker: WorkerId, error: BackendError | None) -> None:
-        """Note how a slot started. A function that cannot even start is the operator's mistake; an endpoint may
-        yet come up."""
+        """Note how a slot started. If a function cannot even start, that is the operator's mistake, and the worker
+        does not start. An endpoint may yet come up."""
         model = self._slots.model_of(worker)
         if error is not None:
             is_function = self.config.models[model].is_function
@@ -129,8 +131,8 @@ class WorkerMember(Member):
         return self._slots.in_flight
 
     async def drain(self, seconds: float) -> bool:
-        """Finish what is in hand. The registry tells the batchers that we leave; a batch that is already on its
-        way is still done."""
+        """Finish what is in hand. The registry tells the batchers that this worker leaves. A batch that is already
+        on its way is still done."""
         docks = self._slots.docks.values()
         try:
             async with asyncio.timeout(seconds):
@@ -145,14 +147,15 @@ class WorkerMember(Member):
         return True
 
     async def _say_goodbye(self) -> None:
-        """If it is not heard, the slots are out of the line all the same."""
+        """Send a last heartbeat, which says that this worker leaves. If it is lost, the slots are out of the line
+        all the same."""
         try:
             await self.registry.beat()
         except Exception as error:
             log.warning("could not say good-bye", extra={"error": str(error)})
 
     async def leave(self) -> None:
-        """What the docks still have to say is said meanwhile, or not at all."""
+        """Leave the registry. What the docks still have to tell is sent meanwhile, or not at all."""
         await super().leave()
         await self._slots.close()
 

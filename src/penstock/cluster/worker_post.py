@@ -1,5 +1,5 @@
-"""What a worker says of a batch: outputs go straight to the gateways, and the batcher is told that the batch is
-done."""
+"""Sends what a worker has to say of a batch: outputs go straight to the gateways, and the batcher is told that the
+batch is done. `dock` calls it."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -12,14 +12,15 @@ from penstock.words.messages import Answers, Dispatch, Finished, ItemFailure, en
 
 
 class WorkerPost:
-    """The worker's half. Each call returns when its messages are sent, or nobody is there to have them."""
+    """Implements `dock.Report`. Each call returns when its messages are sent, or their receivers have gone."""
 
     def __init__(self, post: Post, endings: TaskEndings) -> None:
         self._post = post
         self._records = endings
 
     async def answer(self, batch: Dispatch, result: Result, seconds: float, worker: str) -> None:
-        """Send every asker its output. There must be one for each member that did not fail."""
+        """Send every asker its output. `result.outputs` has one entry for every member. The entry of a failed
+        member is ignored."""
         keys: defaultdict[str, list[str]] = defaultdict(list)
         outputs: defaultdict[str, list[bytes]] = defaultdict(list)
         endings = []
@@ -53,12 +54,12 @@ class WorkerPost:
         ]
         await self._send(messages)
         left: Sequence[Ended] = endings
-        while left:  # a result that is not stored is not delivered, and the batcher must not hear that it was
+        while left:  # the batcher must not hear of a success before the results of all tasks are stored
             left = await self._records.settle(left)
 
     async def finished(self, batch: Dispatch, outcome: Result | Failure, seconds: float) -> None:
-        """Tell the batcher that the slot is done with the batch. Called after `answer`, so that a success has
-        been delivered."""
+        """Tell the batcher that the slot is done with the batch. This is called after `answer`, so that outputs
+        have been delivered by then."""
         if isinstance(outcome, Failure):
             message = Finished(
                 batch.slot, batch.batch_id, 0, seconds, "",

@@ -1,4 +1,5 @@
-"""The slots of one worker process, the docks that they hang at, and how they stand."""
+"""The slots of one worker process, the docks through which they get batches, and how they stand.
+`cluster/worker.py` has one `WorkerSlots`."""
 
 from collections.abc import Callable, Sequence
 
@@ -19,7 +20,8 @@ from penstock.types import WorkerId
 from penstock.words.heartbeats import SlotReport
 from penstock.words.slot_name import SlotName
 
-# Given the name of a model and of this process, a maker of backends, which takes the number of the slot.
+# Called with the names of a model and of this process. Returns a function that makes a slot's backend, given the
+# slot's number.
 MakeBackends = Callable[[str, str], Callable[[int], Backend]]
 
 
@@ -78,8 +80,7 @@ class WorkerSlots:
         return sum(self.docks[model].in_flight(worker) for worker, (model, _) in self.slots.items())
 
     def say_again(self) -> None:
-        """Let idle slots say again that they are idle: a batcher may have died with slots it had taken from the
-        line."""
+        """Put idle slots into the line again: a batcher may have died with slots that it had taken."""
         for dock in self.docks.values():
             dock.say_again()
 
@@ -103,7 +104,7 @@ class WorkerSlots:
         return {worker: self._report(worker, leaving) for worker in self.slots}
 
     def rows(self, *, leaving: bool) -> Sequence[WorkerRow]:
-        """How each slot stands, for people."""
+        """How each slot stands, for the admin plane."""
         return [row_here(worker, self._report(worker, leaving)) for worker in self.slots]
 
     def _report(self, worker: WorkerId, leaving: bool) -> SlotReport:

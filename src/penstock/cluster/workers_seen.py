@@ -1,8 +1,9 @@
 """The workers of an installation as one batcher sees them: by their heartbeats, and by news of their deaths.
+`cluster/batcher.py` has one `WorkersSeen`, which tells the pumps.
 
-What the registry says is a heartbeat old. So of a slot with a batch of ours it says nothing: the slot itself tells
-of the end of that batch, unless its whole process is gone. While nothing is heard of a process nobody counts on its
-slots; what they have in hand is another's only after its lease.
+A heartbeat may be out of date, so it cannot say that a batch has ended. The slot itself reports the end of its
+batch. If its whole process dies, its batches go to others (`left`). While a process is silent, this batcher gives
+its slots no work. Others take over its batches only after the lease.
 """
 
 from collections.abc import Mapping
@@ -37,13 +38,12 @@ class WorkersSeen:
             self.left(process)
 
     def unreachable(self, box: str) -> None:
-        """A mailbox is gone. One of a gateway is no matter here."""
+        """Note that a message could not be delivered to this mailbox. The mailbox of a gateway is ignored."""
         if box in self._slots:
             self.left(box)
 
     def left(self, process: str) -> None:
-        """Note that a worker process died, or went without waiting for us. What its slots had in hand is sent to
-        others."""
+        """Note that a worker process died or left. The batches that its slots had in hand are sent to others."""
         for slot, model in self._slots.pop(process, {}).items():
             self._pumps[model].removed(slot)
             self._warmed.pop(slot, None)
@@ -52,8 +52,9 @@ class WorkersSeen:
             del self._departed[next(iter(self._departed))]
 
     def is_gone(self, slot: str) -> bool:
-        """Whether this slot is gone. A slot we have not heard of yet stands in the line again soon; one that died
-        before we came does not, nor does what never was a slot."""
+        """Whether this slot is gone. True also for a slot that we have not heard of. We then drop its place in the
+        line. If the slot is alive, it stands in the line again within a second (`dock.AGAIN`). If it died before we
+        came, or never was a slot, it does not come back."""
         process = process_of(slot)
         return process in self._departed or slot not in self._slots.get(process, ())
 
@@ -63,7 +64,7 @@ class WorkersSeen:
         return None if name is None else self._pumps.get(name.model)
 
     def _see(self, process: str, slots: Mapping[WorkerId, SlotReport]) -> None:
-        self._departed.pop(process, None)  # the process was only cut off for a while
+        self._departed.pop(process, None)  # if it was thought gone, it was only cut off for a while
         known, silent = self._slots.setdefault(process, {}), self._registry.is_silent(process)
         for slot, said in slots.items():
             pump = self._pumps.get(said.model)
@@ -86,7 +87,7 @@ class WorkersSeen:
                 pump.gone(slot, None)
 
     def _hear_of_warm_up(self, pump: Pump, slot: WorkerId, said: SlotReport) -> None:
-        """Take in how a slot was warmed up, once: each heartbeat says it, for batchers that come later."""
+        """Take in how a slot was warmed up, once. Each heartbeat repeats it, for batchers that come later."""
         rungs = tuple(Rung(each.size, each.first, tuple(each.again)) for each in said.warm_up)
         warm_up = WarmUp(rungs, said.warm_up_too_large, said.warm_up_length)
         if self._warmed.get(slot) != warm_up:

@@ -1,4 +1,5 @@
-"""The whole configuration: built once by `load`, never changed, and able to say where each value came from."""
+"""The whole configuration: built once by `load`, never changed, and able to say where each value came from.
+`roles`, `cluster` and `from_config` read it; `penstock check` prints `explain`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -58,7 +59,7 @@ class Config:
         return self.sources.get(key, DEFAULT)
 
     def explain(self) -> Iterator[Setting]:
-        """Everything in force, section by section."""
+        """Every setting with the value in force, section by section, for `penstock check`."""
         return self._explain(self, ())
 
     def _explain(self, section: Any, above: KeyPath) -> Iterator[Setting]:
@@ -97,9 +98,9 @@ class Config:
         return seconds, source if self.source(key) == DEFAULT else f"follows {key}"
 
     def timeouts_of(self, model: str | None) -> TimeLimits:
-        """The time limits of a model; for None, those of a model that sets none itself."""
+        """The time limits of a model. For None: those of a model that sets none itself."""
         return time_limits(self.timeouts, self.models, model)
 
     def responds_async(self, model: Model) -> bool:
-        """Whether a request to it becomes a task, unless its client asks otherwise."""
+        """Whether a request to this model becomes a task, unless its client asks otherwise."""
         return (model.respond or self.api.respond) == "async"

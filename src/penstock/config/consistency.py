@@ -1,6 +1,5 @@
-"""Checks that look at several settings together: contradictions are refused, doubtful settings are only told.
-
-`load` refuses; `penstock check` and the servers tell doubts.
+"""Checks that look at several settings together. `load` refuses contradictions. `penstock check` and the servers
+report doubts: settings that are allowed, and probably not meant.
 """
 
 import re
@@ -15,7 +14,7 @@ from penstock.config.toml import dotted, toml
 from penstock.errors import UserMistake
 from penstock.units import write_duration
 
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")  # of what goes into URLs and labels of metrics
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")  # a name that goes into URLs and metrics
 _EVERYWHERE = ("0.0.0.0", "::", "")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -86,7 +85,10 @@ def _model_contradictions(name: str, model: Model) -> Iterator[tuple[str, str]]:
             f" {model.max_batch}: raise max_batch, or leave the larger sizes out",
         )
     if model.input_kind == "text" and not all(isinstance(item, str) for item in model.warmup or ()):
-        yield dotted(("models", name, "warmup")), 'must be a text or a list of texts, unless input = "json"'
+        yield (
+            dotted(("models", name, "warmup")),
+            'must be a text or a list of texts: this model takes text, and other values with input = "json"',
+        )
     if model.protocol == "grpc" and model.parameters == "per_item":
         yield (
             dotted(("models", name, "parameters")),
@@ -154,7 +156,7 @@ def _time_doubts(config: Config, name: str, *, over_redis: bool) -> Iterator[str
 
 
 def _said(config: Config, name: str, limit: str) -> str:
-    """A time limit in words: its value and the key that sets it, or that it follows."""
+    """A time limit as a doubt names it: the key that sets it, and its value; or the key that it follows."""
     seconds, key = decide(config.timeouts, config.models, name, limit)
     if key.endswith((f".{limit}", f".{limit}_timeout")):
         return f"{key} ({write_duration(seconds)})"

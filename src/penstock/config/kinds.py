@@ -1,7 +1,8 @@
 """Kinds of values: how each is read from a file or from text, refused, and written again.
 
-A section's field has its kind in its annotation, so that a key is described once (in `sections`):
-`port: Annotated[int, Whole(0, 65535)] = 8000`.
+A field in `sections` has its kind in its annotation, so that a key is described once:
+`port: Annotated[int, Whole(0, 65535)] = 8000`. `load` calls `take` and `read`; `penstock check` shows what `write`
+returns.
 """
 
 import json
@@ -244,8 +245,8 @@ class Origins(Ids):
 
 @dataclass(frozen=True, slots=True)
 class InputsOrNone:
-    """JSON values, without null, which TOML does not have: a list of them, or one that is a text or a table. None
-    for `false`."""
+    """Inputs as JSON values: a list of them, or one that is a text or a table; or None, written as `false`. None of
+    them may be null, which TOML does not have."""
 
     wanted: str = "an input, a list of inputs, or false"
 

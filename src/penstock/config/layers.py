@@ -1,6 +1,7 @@
-"""The three layers that values come from, each laid over the one before: file, environment, command line.
+"""The three layers that values come from: file, environment, command line. A later layer wins over an earlier one.
 
-All three write into one tree of tables whose leaves are `Given`: the value as it stood, and where. Used by `load`.
+All three write into one tree of tables. Its leaves are `Given`: the value as it was written, and where. Used by
+`load`.
 """
 
 import re
@@ -37,7 +38,7 @@ class Given:
 
     value: object
     source: str
-    as_text: bool = False  # it came as text, whatever its type should be
+    as_text: bool = False  # whether it came as text, and must be read by its kind
 
 
 def read_file(file: Path, section: type[Any]) -> Tree:
@@ -131,7 +132,8 @@ def lay_environment(tree: Tree, environ: Mapping[str, str], known: Mapping[KeyPa
                     raise UserMistake(f"{other} and {name} both set {dotted(known[named])}: keep one")
                 _lay(tree, known[named], Given(value, name, as_text=True))
             case None:
-                raise UserMistake(f"unknown environment variable '{name}'{did_you_mean(name, meanings)}")
+                meant = did_you_mean(name, meanings, len(PREFIX))
+                raise UserMistake(f"unknown environment variable '{name}'{meant}")
             case several:
                 keys = " and ".join(dotted(path) for path in several)
                 raise UserMistake(f"environment variable '{name}' could mean {keys}: set that in the file")
@@ -146,11 +148,22 @@ def lay_command_line(tree: Tree, overrides: Mapping[str, object], known: Mapping
         _lay(tree, by_key[key], Given(value, option(key), as_text=isinstance(value, str)))
 
 
+# Keys whose option is not the one that the rule in `option` gives.
+_CALLED = {
+    "model.target": "TARGET",
+    "model.name": "--model",
+    "auth.mode": "--auth",
+    "tls.certificate": "--tls-cert",
+    "redis.url": "--redis",
+    "redis.name": "--name",
+}
+
+
 def option(key: str) -> str:
-    """How the command line calls a key: --port, --max-batch, --retries-attempts."""
+    """The command line's option for a key: --port, --max-batch, --retries-attempts."""
+    if key in _CALLED:
+        return _CALLED[key]
     section, _, name = key.rpartition(".")
-    if key in ("model.target", "model.name"):
-        return "TARGET" if name == "target" else "--model"
     called = name if section in ("server", "limits", "model") else key.replace(".", "-")
     return "--" + called.replace("_", "-")
 

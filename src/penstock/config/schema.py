@@ -67,7 +67,8 @@ def key_paths(section: type[Any], content: Mapping[str, Any], above: KeyPath = (
                     yield from key_paths(inner, inside[chosen], (*here, chosen))
 
 
-def did_you_mean(word: str, known: Mapping[str, object] | list[str]) -> str:
-    """A clause to end a refusal with."""
-    close = get_close_matches(word, list(known), n=1)
-    return f"; did you mean '{close[0]}'?" if close else ""
+def did_you_mean(word: str, known: Mapping[str, object] | list[str], common: int = 0) -> str:
+    """A clause for the end of a refusal, if a known word is similar. `common`: how many characters at the beginning
+    all known words share; these are not compared."""
+    close = get_close_matches(word[common:], [each[common:] for each in known], n=1)
+    return f"; did you mean '{word[:common]}{close[0]}'?" if close else ""

@@ -1,7 +1,7 @@
 """The sections of penstock.toml: every key, its default and what it may be, stated here and nowhere else.
 
-Times are seconds and sizes are bytes. docs/configuration.md describes the same keys for readers, and a test keeps
-the two together.
+`Config` consists of these; `schema` reads their annotations for `load`. Times are seconds and sizes are bytes.
+docs/configuration.md describes the same keys for readers, and a test keeps the two together.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ Port = Annotated[int, Whole(0, 65535)]  # 0: any free port
 Positive = Annotated[int, Whole(1)]
 Span = Annotated[float, Duration()]
 Follows = Annotated[float | None, Duration()]  # None: another setting decides it (see `time_limits`)
-SpanOrNone = Annotated[float, Duration(zero=True)]
+SpanOrNone = Annotated[float, Duration(zero=True)]  # 0 is allowed
 Bytes = Annotated[int, Size()]
 Switch = Annotated[bool, Flag()]
 
@@ -89,18 +89,18 @@ class Redis:
 
     # Also rediss:// for TLS, and redis+cluster://host:port,host:port for a cluster.
     url: Annotated[str, Url()] = field(default="redis://127.0.0.1:6379", repr=False)
-    namespace: Name = "penstock"  # of all keys: several installations can share a Redis
-    name: FreeText = ""  # of this process in logs and lists; empty: its role
-    shards: Annotated[int, Whole(1, 256)] = 16  # streams for requests; the same number in every process
+    namespace: Name = "penstock"  # begins all keys, so that several installations can share a Redis
+    name: FreeText = ""  # begins the name of this process in logs and lists; empty: its role does
+    shards: Annotated[int, Whole(1, 256)] = 16  # streams for requests; must be the same in every process
     # What Redis must have done with a request before it counts as accepted.
     durability: Annotated[str, Choice(("memory", "fsync", "replica"))] = "memory"
-    replicas: Positive = 1  # that must have a request, where durability is replica
+    replicas: Positive = 1  # how many replicas must have a request, if durability is replica
     lease: Span = 1.0  # silence after which a process counts as dead
-    heartbeat: Span = 0.25
+    heartbeat: Span = 0.25  # from one sign of life to the next
     # The share of Redis's maxmemory beyond which nothing is accepted.
     memory_limit: Annotated[float, Number(0, 1, above=True)] = 0.8
     max_dead_letters: Positive = 10_000
-    # Of the store that `penstock up` starts. None: a quarter of the machine's memory.
+    # The memory of the store that `penstock up` starts. None: a quarter of the machine's.
     store_memory: Annotated[int | None, Size()] = None
 
 
@@ -115,8 +115,8 @@ class Jwt:
     key_file: FreeText = ""  # instead of a URL: a public key in PEM, or a secret for HS256
     tenant_claim: Name = "tenant"
     tier_claim: Name = "tier"
-    default_tier: FreeText = ""  # of a token that names no tier; empty: such a token is refused
-    leeway: SpanOrNone = 30.0  # by which clocks may differ
+    default_tier: FreeText = ""  # for a token that names no tier; empty: such a token is refused
+    leeway: SpanOrNone = 30.0  # how far the provider's clock and ours may differ
     refresh: Span = 600.0  # how often the keys are fetched anew
     allow_http: Switch = False  # fetch them without TLS
 
@@ -128,7 +128,7 @@ class Auth:
     # With auto nobody is asked who they are; a server that others than this machine can reach does not start.
     mode: Annotated[str, Choice(("auto", "none", "keys", "jwt", "keys+jwt"))] = "auto"
     allow_anonymous: Switch = False  # with mode none: whoever can connect may ask, from wherever
-    keys_file: Name = "penstock-keys.json"  # of `penstock serve`; gateways have their keys in Redis
+    keys_file: Name = "penstock-keys.json"  # for `penstock serve`; gateways have their keys in Redis
     keys_url: Annotated[str, Url(empty=True)] = field(default="", repr=False)  # a postgresql:// URL instead
     jwt: Jwt = Jwt()
 
@@ -177,7 +177,7 @@ class Idempotency:
     """What is remembered of requests with an Idempotency-Key."""
 
     ttl: Span = 24 * 3600.0
-    max_keys: Positive = 100_000  # of `penstock serve`, pending and kept; gateways have theirs in Redis
+    max_keys: Positive = 100_000  # for `penstock serve`, pending and kept; gateways have theirs in Redis
     max_bytes: Bytes = 512 * MIB
 
 
@@ -339,6 +339,11 @@ class Model:
         if self.input == "auto":
             return "text" if self.protocol == "grpc" else "json"
         return self.input
+
+    @property
+    def takes_bytes(self) -> bool:
+        """Whether an input may be bytes, which only a function can be given."""
+        return self.is_function and self.input_kind != "text"
 
     @property
     def is_function(self) -> bool:

@@ -1,4 +1,5 @@
 """One time-out, and the limits that follow from it: half of it to queue, three quarters for a batch, all to answer.
+`Config` and `consistency` use it, and `cluster/announcements.py` for what workers announce.
 
 A limit is decided by the first of these that is set:
 
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from penstock.config.sections import Model, Timeouts
 from penstock.config.toml import dotted
 
-PARTS = {"queue": 0.5, "processing": 0.75, "request": 1.0}  # of the time-out
+PARTS = {"queue": 0.5, "processing": 0.75, "request": 1.0}  # the part of the time-out that each limit is
 
 
 class TimeLimits(NamedTuple):
@@ -33,7 +34,8 @@ class Decided(NamedTuple):
 
 
 def decide(timeouts: Timeouts, models: Mapping[str, Model], name: str | None, limit: str) -> Decided:
-    """One limit of a model; for None, that of all models that set none themselves. `limit` is one of PARTS."""
+    """One limit of a model. If `name` is None: the limit for models that set no limit of their own. `limit` is one
+    of PARTS."""
     model = None if name is None else models[name]
     if name is not None and model is not None:
         own: float | None = getattr(model, f"{limit}_timeout")
@@ -64,14 +66,14 @@ def own_limits(timeouts: Timeouts, models: Mapping[str, Model], name: str) -> di
 
     A worker announces them to other processes, which use their own [timeouts] for what is not set.
     """
-    usual = Timeouts()
-    said: dict[str, float | None] = {}
+    defaults = Timeouts()
+    limits: dict[str, float | None] = {}
     for limit in PARTS:
         seconds, key = decide(timeouts, models, name, limit)
-        silent = key == "timeouts.timeout" and timeouts.timeout == usual.timeout
-        said[f"{limit}_timeout"] = None if silent else seconds
+        unset = key == "timeouts.timeout" and timeouts.timeout == defaults.timeout
+        limits[f"{limit}_timeout"] = None if unset else seconds
     first = models[name].first_batch_timeout
-    if first is None and timeouts.first_batch != usual.first_batch:
+    if first is None and timeouts.first_batch != defaults.first_batch:
         first = timeouts.first_batch
-    said["first_batch_timeout"] = first
-    return said
+    limits["first_batch_timeout"] = first
+    return limits

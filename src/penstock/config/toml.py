@@ -1,6 +1,6 @@
 """What the standard library's reader of TOML lacks: the line of each key, and how a value is written.
 
-Used throughout this room for messages.
+Other modules of this folder use it, mostly for their messages.
 """
 
 import json

@@ -1,15 +1,17 @@
 """Which requests a batcher lets in: the queue has the first word (`refusal`), the tiers the last (`tier_gate`).
 
-Nearly always there is room for everybody. So what is found for one request is put in terms that hold for those
-after it: while fewer than so many wait, any request of its tier that has more than so much time is let in without
-a closer look. The finding holds until a batch ends, or a worker comes or goes; the next request then works it out
-anew. It is a bound on the safe side: it never lets in what a closer look would have refused.
+There is one `Admission` for each batcher. `roles/model.py`, `cluster/batched_models.py` and the simulator make it.
+
+Nearly always there is room for everybody. So the closer look at one request also yields a bound for those after it:
+"while fewer than N wait, let in any request of this tier that has more than T seconds". The bound holds until a
+batch ends, or a worker comes or goes. Then the next request is looked at closely again. The bound is on the safe
+side: it never lets in what a closer look would have refused.
 """
 
 from math import inf
 
 from penstock.core.batcher import Batcher
-from penstock.core.capacity import CapacityRules, capacity
+from penstock.core.capacity import CapacityRules, own_capacity
 from penstock.core.forecast import SURE, in_turn
 from penstock.core.meters import RateMeter
 from penstock.core.refusal import ROOM, AdmissionRules, refusal, refusal_apart, refusal_of_more
@@ -19,21 +21,22 @@ from penstock.types import Request, Seconds
 
 
 class _Calm:
-    """When no closer look is needed at a request of one tier."""
+    """The bound for one tier, within which no closer look at a request is needed."""
 
     __slots__ = ("again", "changes", "let_in", "more", "needs", "overtaken", "overtaking", "waiting")
 
     def __init__(self) -> None:
-        # `changes` of the batcher when this was worked out. -1: it was not, and a closer look is due.
+        # `Batcher.changes` when the bound was worked out. -1: it was not, and a closer look is due.
         self.changes = -1
         self.again = 0  # once so many wait, the bound is worth working out again
         self.waiting = 0.0  # while fewer than this wait, no closer look is needed
-        self.more = 0.0  # so many may come before a closer look is due
+        self.more = 0.0  # how many requests may come before a closer look is due
         self.needs: Seconds = inf  # a request with more time than this needs no closer look
-        self.let_in = 0  # how many were let in since the gate was told
-        # The part of the capacity that goes to those who are let in before others of their tier.
+        self.let_in = 0  # how many were let in since the tier gate was told
+        # The part of the capacity that goes to requests which overtake others of their tier.
         self.overtaking = RateMeter(WINDOW)
-        self.overtaken = 0.0  # what these take and lower tiers keep of the capacity, when this was worked out
+        # The part of the capacity that these requests take and lower tiers keep, when the bound was worked out.
+        self.overtaken = 0.0
 
 
 class Admission:
@@ -70,7 +73,8 @@ class Admission:
         return self._look_closer(request, now)
 
     def refusal_of_more(self, request: Request, number: int, now: Seconds) -> Overloaded | None:
-        """Why so many more like this one, which was let in, are sure not to be let in all. None: ask one by one."""
+        """Returns why `number` more requests like this one, which was let in, cannot all be let in. None if that is
+        not sure: then ask for each of them."""
         batcher = self._batcher
         if batcher.apart.known and batcher.apart.holds(request, now):
             return None
@@ -80,7 +84,7 @@ class Admission:
         return refused
 
     def _look_around(self, calm: _Calm, request: Request, now: Seconds) -> None:
-        """Something has changed since the last closer look: is it calm now?"""
+        """Work out the bound again, since something has changed since the last closer look."""
         self._tell_gate(now)
         if request.tier == 0:
             self._gate.note_patience(request, now)
@@ -106,7 +110,7 @@ class Admission:
 
     def _note_overtaking(self, calm: _Calm, request: Request, now: Seconds) -> None:
         """Measure how much of the queue of its tier this request goes before."""
-        waiting, rate = self._batcher.depth.by_tier[request.tier], capacity(self._batcher)
+        waiting, rate = self._batcher.depth.by_tier[request.tier], own_capacity(self._batcher)
         if waiting and rate:
             before = 1.0 - in_turn(self._batcher, request) / waiting
             if before > 0.0:
@@ -123,12 +127,14 @@ class Admission:
         self._mind_tiers(was_mixed, now)
 
     def _mind_tiers(self, was_mixed: bool, now: Seconds) -> None:
-        """What was worked out while only one tier came knows nothing of the rules among several."""
+        """Drop all bounds once several tiers are in use. They were worked out while only one was, without the rules
+        among tiers."""
         if not was_mixed and self._gate.is_mixed(now):
             for calm in self._calm:
                 calm.changes, calm.waiting = -1, 0.0
 
     def _calm_down(self, calm: _Calm, tier: int, now: Seconds) -> None:
+        """Work out the bound for a tier."""
         batcher, gate = self._batcher, self._gate
         curve, fleet = batcher.curve, batcher.fleet
         calm.changes = batcher.changes
@@ -141,7 +147,7 @@ class Admission:
             return
         most, calm.more = gate.room(tier, now)
         waiting = min(calm.again, most, self._max_queue)
-        # Even behind everything that waits, and with all workers just started.
+        # A request with this much time is in time even behind everything that waits, if all workers just started.
         rate = curve.best_size * fleet.counted * (1.0 - calm.overtaken)
         last = curve.worst + curve.best_seconds * waiting / (rate * SURE)
         calm.needs = max(last, gate.needs(tier, waiting, now))

@@ -1,16 +1,17 @@
 """What the end of a batch means for those who asked, for its worker, and for the tenants whose requests were in it.
 
-outputs                   the members are answered, and the batch's time is learned from
-refused, or worker lost   the worker has failed, and its breaker counts that
-refused once more         its members are suspected, and no worker
-out of memory             its worker has smaller ones from now on; one of several goes again in halves, and
-                          nobody is to blame
-what was handed ahead     begins when the batch before it has ended; if the worker was lost with that, it goes
-                          again as it is, and nobody has had an attempt
-out of time               its members are suspected, if it is a part of a batch that ran out of time; the workers
-                          are, if several batches do so in a row
-any failure               `delivery` says which members are tried again; members of tenants that are set apart by
-                          now go on among their own
+Used by `batcher`, which calls `end` for each batch that has ended, and `collect` at each step.
+
+a batch has outputs                  its members are answered, and its time is learned
+it was refused, or its worker lost   the worker's breaker counts this as a failure
+a retry was refused                  the members are suspected, and not the worker
+it was too large for memory          the worker gets smaller batches from now on; nobody is to blame
+another was handed ahead             it begins when this one has ended; if the worker was lost, it goes again as
+                                     it is, and nobody has had an attempt
+it ran out of time                   the worker is to blame; but in a part of a batch that ran out of time before, a
+                                     member is, unless several batches ran out of time in a row
+it failed in any way                 `delivery` says which members are tried again; members of tenants that are set
+                                     apart now are tried in batches of their own
 """
 
 from dataclasses import replace
@@ -25,8 +26,8 @@ from penstock.errors import BackendCrashed, BackendOutOfMemory, BackendTimeout, 
 from penstock.types import Execution, Failure, GivenUp, Outcome, Reply, Result, Seconds
 
 WORKER_LOST = Failure("BACKEND_CRASHED", "the worker was lost with the batch in hand", splittable=True)
-# Told of a first batch that takes long. Its worker may be loading, or an input may hang, so another worker does
-# it in parts.
+# The failure of a first batch that takes long. Its worker may be loading, or an input may hang, so another worker
+# does the batch in parts.
 STILL_LOADING = Failure("BACKEND_TIMEOUT", "the first batch of its worker took too long", splittable=True)
 ENDS_WORKERS = (BackendCrashed.code, BackendTimeout.code)
 TOO_LARGE = "there is not enough memory for this input, even alone"
@@ -47,8 +48,8 @@ class Aftermath:
         return effects
 
     def abandon(self, worker: Worker, batch: Sealed, now: Seconds) -> None:
-        """Give a batch to another worker, since its own may be loading. If its own ends it all the same, nobody
-        waits for that."""
+        """Give a batch to another worker, since its own may be loading. If its own worker answers it after all,
+        that answer is ignored."""
         self.take_back(worker, now)
         self._fleet.release(worker.id, now)
         self._effects.ended.append(Ended(batch, _execution(worker, batch, now), STILL_LOADING))
@@ -175,7 +176,7 @@ class Aftermath:
 
     def _failed(self, worker: Worker, batch: Sealed, failure: Failure, now: Seconds) -> None:
         if failure.code in ENDS_WORKERS and failure is not WORKER_LOST:
-            batch.risky = True  # not so if a whole process has left: no input is to blame for that
+            batch.risky = True  # if a whole process has left, no input is to blame
             if self._fleet.shared:
                 self._caution.lost(worker, now)
         if failure.code == BackendTimeout.code:
@@ -189,9 +190,10 @@ class Aftermath:
         self._retry_later(worker, batch, failure, now)
 
     def _hung(self, worker: Worker, batch: Sealed, now: Seconds) -> None:
-        """Decide whether the worker hangs, or an input. In a batch that hung before it probably is an input; so
-        it may be, the first time, in one that was cut short of `processing`. Several such batches in a row are
-        the worker's doing. A batch of those who are set apart tells of nobody else."""
+        """Decide whether the worker hangs, or an input. If the batch is a part of one that hung before, an input is
+        probably to blame. It may also be if the limit was shorter than `processing` and the worker had not failed
+        before. If several batches hang in a row, their workers are to blame. A batch of those who are set apart
+        says nothing about its worker."""
         if batch.apart:
             self._fleet.refused(worker)
             return
@@ -213,7 +215,7 @@ class Aftermath:
         self._give_up(delivery.failed(batch, failure, self._curve, self._ids.some(PARTS), now))
 
     def _divide(self, batch: Sealed, failure: Failure, now: Seconds) -> bool:
-        """Take a failed batch apart. Gives whether members of it were set apart. The others go together, for they
+        """Take a failed batch apart. Returns whether members of it were set apart. The others go together, for they
         are probably not to blame."""
         innocent, guilty = self._apart.divide(batch.requests, now)
         if not guilty:
@@ -236,7 +238,7 @@ class Aftermath:
 
 
 def _execution(worker: Worker, batch: Sealed, now: Seconds) -> Execution:
-    """The execution of a batch that has come to nothing, until now."""
+    """The execution of a batch that failed, from its start until now."""
     started = worker.started
     return Execution(
         worker.id, batch.id, batch.size, started, now - started, sealed=batch.sealed, sent=batch.sent

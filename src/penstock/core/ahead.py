@@ -77,7 +77,9 @@ class Ahead:
         ends = self._ends(worker)
         if now > ends + LEAD:
             return inf  # it is late, and nobody knows by how much
-        full = max(lane.curve.best_size, lane.curve.best_of(limit))  # no larger batch is better
+        curve = lane.curve
+        # No larger batch is better, also not to drain a queue.
+        full = max(curve.best_size, curve.best_of(limit), curve.most_of(limit, far_behind=False))
         needed = full * self._fleet.unfed
         if lane.buffer.waiting < needed:
             lane.ahead_from = needed

@@ -1,16 +1,18 @@
 """Culprits, whose requests spoil batches, are set apart: their requests run in batches of their own for a while.
 
+`batcher` asks it about each request, `sealing` sends its batches, and `aftermath` tells it how batches ended.
+
 - A batch counts against a culprit if it fails with nobody else's requests in it, and these had failed before (on
   another worker where there is one). However often it is halved after that, it counts once.
 - Two such batches within a short while set a culprit apart. They are forgotten exponentially.
-- Nobody is set apart while nobody else asks. Few are at a time: where everybody's batches fail, no tenant is to
-  blame.
+- Nobody is set apart while nobody else asks. Only a few culprits are remembered at a time: if everybody's batches
+  fail, no tenant is to blame.
 - A culprit's batches are halved when one fails and doubled when one succeeds. A culprit that sends nothing but
   poison soon has its requests run one by one.
 - The failures of culprits are retried from a budget of their own.
-- All culprits together have a part of the workers' time: what the others leave, if these had twice what they ask
-  for; or, if that is more, a fair part by the number of tenants that wait, at most half. Each batch of a culprit
-  pushes the next one back by its time over that part.
+- All culprits together get a part of the workers' time: what would remain if the others asked for twice as much;
+  or, if that is more, a fair part by the number of tenants that wait, at most half. Each batch of a culprit pushes
+  the next one back by its time divided by that part.
 """
 
 from collections.abc import Sequence
@@ -25,17 +27,17 @@ from penstock.core.queued import Queued, Sealed
 from penstock.core.rules import BatchingRules
 from penstock.types import Request, Seconds
 
-MEMORY = 20.0  # seconds in which a spoilt batch is forgotten to a third
-SET_APART = 1.5  # spoilt batches: the second within some ten seconds
-FEARED = 1.0  # spoilt batches: fewer than set apart, so that a culprit that waits is not let go in between
+MEMORY = 20.0  # seconds after which a spoilt batch counts for a third
+SET_APART = 1.5  # spoilt batches: two within about ten seconds set a culprit apart
+FEARED = 1.0  # spoilt batches: less than `SET_APART`, so that a culprit that waits is not let go in between
 MOST_COUNTED = 6.0  # spoilt batches: so a culprit that has mended its ways is let out within half a minute
-FORGOTTEN = 0.2
+FORGOTTEN = 0.2  # spoilt batches: a culprit with fewer than this is forgotten
 MOST_KNOWN = 16  # culprits that are remembered
 OTHERS_ASK = 10.0  # seconds for which somebody else counts as asking
-OVERDUE = 0.1  # seconds since a batch of culprits could have gone, after which it goes before the others'
+OVERDUE = 0.1  # seconds: a batch of culprits that could have gone so long ago goes before the others' batches
 MOST_FAIR, LEAST_FAIR = 0.5, 0.02  # the fair part of the workers' time, at most and at least
-LEAST_SECONDS = 0.001  # seconds that a quicker batch counts as
-RESTART = 1.0  # seconds that the loss of a worker counts for
+LEAST_SECONDS = 0.001  # seconds: a batch is charged no less than this
+RESTART = 1.0  # seconds that are charged besides if a worker was lost
 QUEUE = 0.05  # the part of the longest queue that those who are set apart may fill
 
 
@@ -93,7 +95,8 @@ class Apart:
     # ---- who is set apart ----------------------------------------------------------------------------------
 
     def holds(self, request: Request, now: Seconds) -> bool:
-        """Whether this request is to go apart. Not worth asking while `known` is empty."""
+        """Whether this request is to go apart. While `known` is empty the answer is no, and callers need not
+        ask."""
         who = culprit(request)
         if who != self._latest:
             if self._latest is not None:
@@ -105,7 +108,7 @@ class Apart:
         return record is not None and now < self._others_until and record.score(now) >= SET_APART
 
     def is_feared(self, who: Culprit, now: Seconds) -> bool:
-        """Whether a culprit was set apart of late, and workers died or hung of what it sent."""
+        """Whether a culprit was set apart lately, and workers died or hung of what it sent."""
         record = self.known.get(who)
         return record is not None and record.feared and record.score(now) > FEARED
 
@@ -115,7 +118,7 @@ class Apart:
         return sorted(who for who, record in names if record.score(now) >= SET_APART)
 
     def divide(self, requests: Sequence[Queued], now: Seconds) -> tuple[list[Queued], list[list[Queued]]]:
-        """The requests of a batch that may stay together, and those of each culprit that is set apart."""
+        """Returns the requests of a batch that may stay together, and those of each culprit that is set apart."""
         innocent: list[Queued] = []
         guilty: dict[Culprit, list[Queued]] = {}
         for request in requests:
@@ -161,8 +164,8 @@ class Apart:
         lane.buffer.push(request)
 
     def next_lane(self, now: Seconds, *, risk: bool) -> Lane | None:
-        """Of the lanes in which something waits, the one that has sent nothing for longest. Lanes of feared
-        culprits count only with `risk`."""
+        """The lane that has sent nothing for longest, of those in which something waits. Lanes of feared culprits
+        count only with `risk`."""
         waiting = [
             lane
             for lane in self.lanes.values()
@@ -181,9 +184,9 @@ class Apart:
             record.size = min(self._max_batch, 2 * record.size) if well else max(1, record.size // 2)
 
     def wait(self, request: Request, seconds: Seconds, workers: float, now: Seconds) -> Seconds:
-        """How long a request that comes now must wait until it can go, if a batch takes so long and so many
-        workers do them. It stands behind what is retried, and what its own culprit has waiting. Other culprits
-        take turns with it."""
+        """How long a request that comes now must wait until it can go. `seconds`: how long a batch takes.
+        `workers`: how many run such batches. The request stands behind all retries, and behind what its own culprit
+        has waiting. Other culprits take turns with it."""
         own = self.lanes.get(self.lanes.key_of(request))
         before = 0 if own is None else own.buffer.waiting // self.size_of(own)
         # Nearly all batches of this culprit fail as often as they may.
@@ -197,12 +200,12 @@ class Apart:
 
     def share(self, load: float, tenants: int) -> float:
         """The part of the workers' time for those who are set apart. `load`: what all others ask for, as a part
-        of the capacity. `tenants`: how many of the others wait."""
+        of the capacity. `tenants`: how many tenants of the others wait."""
         apart = len({lane.key[-1] for lane in self.lanes.values() if lane.buffer.waiting}) or 1
         fair = min(MOST_FAIR, apart / (apart + max(1, tenants)))
         return max(fair, 1.0 - 2.0 * load, LEAST_FAIR)
 
     def charge(self, seconds: Seconds, workers: float, now: Seconds) -> None:
-        """Note that a batch of those who are set apart takes so long, which pushes their next one back.
-        `workers`: how many they may have at a time, by their share."""
+        """Note how long a batch of those who are set apart takes, which pushes their next one back. `workers`: how
+        many they may have at a time, by their share."""
         self.free_at = max(now, self.free_at) + max(seconds, LEAST_SECONDS) / workers

@@ -1,4 +1,7 @@
-"""How long to wait before trying again, and how often trying again is allowed."""
+"""How long to wait before trying again, and how often trying again is allowed.
+
+`delivery` uses both for batches. Slots and `installation` use `backoff` for what they start again.
+"""
 
 from penstock.types import Seconds
 
@@ -6,15 +9,15 @@ GOLDEN = 0.6180339887498949  # multiples of it fall evenly into [0, 1): jitter w
 
 
 def backoff(attempt: int, base: Seconds, longest: Seconds, salt: int = 0) -> Seconds:
-    """Seconds to wait before this attempt: exponential, with jitter over the upper half. Attempt 1 waits about
-    `base`."""
+    """Returns the seconds to wait before this attempt: they grow exponentially, with jitter over the upper half.
+    Attempt 1 waits about `base`. Those who start together pass different numbers as `salt`."""
     whole = min(longest, base * 2.0 ** (attempt - 1))
     return whole * (0.5 + 0.5 * ((salt * GOLDEN) % 1.0))
 
 
 class RetryBudget:
-    """How many retries are allowed: a fraction of fresh batches, and a few a second besides, so that there are no
-    storms."""
+    """How many retries are allowed: a fraction of the number of fresh batches, and a few a second besides. So there
+    are no storms of retries."""
 
     __slots__ = ("_last", "_per_second", "_ratio", "_tokens", "limit")
 
@@ -30,6 +33,7 @@ class RetryBudget:
         self._tokens = min(self.limit, self._tokens + self._ratio)
 
     def spend(self, now: Seconds) -> bool:
+        """Take one retry from the budget. Returns False if none is left."""
         self._tokens = min(self.limit, self._tokens + max(0.0, now - self._last) * self._per_second)
         self._last = max(self._last, now)
         if self._tokens < 1.0:

@@ -5,17 +5,19 @@ Events (each O(log n)):   offer  withdraw  finished  drain  worker_ready  worker
 where workers are shared: worker_known  worker_lent  worker_doubted
 Decision:                 step(now) → what to send, what to answer, and when to ask again
 
+`runtime/pump.py` passes on the events and carries out what `step` returns. The simulator does the same.
+
 Rules
 - A batch is sealed only for an idle worker: until then the queue is the batch. One that is full anyway may be
   handed to a busy worker shortly before that is idle (see `ahead`).
 - Retries go before fresh batches, on another worker than the one that failed where there is one.
-- What may end its worker does not take the last one that is well.
+- A batch that may end its worker does not take the last worker that is well.
 - Tenants that spoil batches are set apart, with lanes, retries and a part of the workers' time of their own.
-- What can no longer make its deadline is answered and never sent.
-- What was learned is doubted once nothing has run for a while: then a request goes although it looks too late.
-  One slow batch would else make every deadline look hopeless, and nothing sent would ever show otherwise.
+- A request that can no longer make its deadline is answered and never sent.
+- The learned times are doubted once nothing has run for a while: then a request goes although it looks too late.
+  Otherwise one slow batch could make every deadline look hopeless, and no batch would ever show that this is wrong.
 - If a worker is idle and something waits, `wake` is set: no wake-up is ever lost. If something waits and no idle
-  worker may take it, `wants_worker` says so; in a shared fleet the host then takes a credit.
+  worker may take it, `wants_worker` says so. In a shared fleet the caller then takes a credit.
 - Every request offered leaves exactly once: in a reply, or by `withdraw`.
 """
 
@@ -43,10 +45,10 @@ class Batcher:
         self.parts = parts = Parts(rules)
         self.curve, self.depth, self.lanes, self.fleet = parts.curve, parts.depth, parts.lanes, parts.fleet
         self.delivery, self.apart, self.caution = parts.delivery, parts.apart, parts.caution
-        # The last request that was refused a lane: the batches sent by then, the requests waiting, and its
-        # tenant.
+        # When a request was last refused a lane: how many batches had been sent, how many requests waited, and
+        # whose request it was.
         self._no_lane = (-1, 0, "")
-        # How often workers, lanes and what they can do have changed: what was worked out before that is old.
+        # How often workers, lanes and what they can do have changed. `Admission` then works out its bounds anew.
         self.changes = 0
         self._aftermath = Aftermath(parts)
         self._sealing = Sealing(parts)
@@ -63,7 +65,8 @@ class Batcher:
 
     def has_room_for(self, request: Request) -> bool:
         """Whether a request's lane exists or may be opened: lanes are bounded, and the last are for tenants that
-        have few. A tenant that was refused one is refused as cheaply as can be until a lane may have emptied."""
+        have few. A tenant that was refused a lane is refused again without a search, until a lane may have
+        emptied."""
         lanes = self.lanes
         if not lanes.crowded or lanes.key_of(request) in lanes:
             return True
@@ -76,13 +79,14 @@ class Batcher:
         return False
 
     def used_up(self, now: Seconds) -> float:
-        """The part of the workers' time that refused batches have had of late, and those who are set apart. Batches
-        that are run again since their worker was lost are not counted: they tell nothing of those to come."""
+        """The part of the workers' time that went lately to refused batches, and to batches of those who are set
+        apart. Batches that are run again because their worker was lost are not counted: that need not happen
+        again."""
         return self.parts.used_up.rate(now)
 
     @property
     def padded_share(self) -> float:
-        """The part of what the workers ran of late that was padding."""
+        """The part of the inputs that the workers ran lately that was padding."""
         return self.parts.padded.share
 
     @property
@@ -96,7 +100,7 @@ class Batcher:
         self.fleet.count_on(share)
 
     def wants_worker(self, now: Seconds) -> bool:
-        """Whether something waits, and no idle worker may take it. To be asked after a step."""
+        """Whether something waits, and no idle worker may take it. Ask this after a step."""
         return (
             self.caution.due(self.delivery, now)
             or (self.depth.total > 0 and not self.fleet.idle)
@@ -104,8 +108,7 @@ class Batcher:
         )
 
     def spare(self, now: Seconds) -> list[WorkerId]:
-        """Credits that are held for nothing and to be given back: nothing waits for their workers, or a breaker
-        is open."""
+        """The workers whose credits are to be given back: nothing waits for them, or their breaker is open."""
         caution = self.caution
         needed = self.depth.total > 0 or caution.due(self.delivery, now) or caution.apart_due(now)
         return self.fleet.kept(resting=True) + ([] if needed else self.fleet.kept(resting=False))
@@ -113,8 +116,8 @@ class Batcher:
     # ---- events ------------------------------------------------------------------------------------------
 
     def offer(self, request: Queued, now: Seconds) -> bool:
-        """Take a request in. Gives whether a step is called for. While all workers are busy, a request that is
-        not the most urgent changes nothing until a worker frees, and that is a step anyway."""
+        """Take a request in. Returns whether a step is called for. While all workers are busy, a request that is
+        not the most urgent changes nothing until a worker frees, and a step follows then anyway."""
         if self.apart.known and self.apart.holds(request, now):
             self.apart.add(request, now)
             return True
@@ -149,7 +152,8 @@ class Batcher:
         self.fleet.ready(worker)
 
     def worker_known(self, worker: WorkerId) -> None:
-        """The worker is there and healthy, in a shared fleet. Whether it works for us, its credit decides."""
+        """In a shared fleet, the worker is there and healthy. It takes a batch from us only if we have its
+        credit."""
         self.changes += 1
         self.fleet.known(worker)
 
@@ -169,14 +173,14 @@ class Batcher:
 
     def worker_doubted(self, worker_id: WorkerId) -> None:
         """In a shared fleet, nothing has been heard of the worker for a while. Nobody counts on it until that
-        changes, and what it has in hand it may yet finish."""
+        changes. It may yet finish the batch in hand."""
         self.changes += 1
         self.fleet.gone(worker_id, None)
 
     def worker_loading(self, worker_id: WorkerId, now: Seconds, takes: Seconds | None) -> None:
         """The worker's first batch takes long: it loads or compiles, for `takes` seconds if anybody knows. Nobody
-        counts on it until it is ready again. Another worker does its batch if one is there that has answered
-        before. Otherwise it goes on, and may yet answer."""
+        counts on it until it is ready again. If a worker is there that has answered before, that one does the
+        batch. Otherwise the batch goes on where it is, and may yet be answered."""
         self.changes += 1
         self.fleet.loads(worker_id, now, takes)
         worker = self.fleet.workers[worker_id]
@@ -184,8 +188,8 @@ class Batcher:
             self._aftermath.abandon(worker, worker.batch, now)
 
     def worker_warmed(self, worker_id: WorkerId, warm_up: WarmUp, now: Seconds) -> None:
-        """The worker has run batches that nobody asked for. What is learned of them is known before the first
-        real one."""
+        """The worker was warmed up: it has run batches that nobody asked for. What they tell is known before the
+        first real batch."""
         self.changes += 1
         worker = self.fleet.workers.setdefault(worker_id, Worker(worker_id))
         for rung in warm_up.rungs:
@@ -204,21 +208,14 @@ class Batcher:
             self.parts.safe_sizes.forget(worker_id)
             self.parts.fit_curve()
 
-    def warmed(self, worker_id: WorkerId, size: int, seconds: Seconds) -> None:
-        """The worker has run a batch of this size that was nobody's, such as one to warm it up. It is known here
-        whether that was the worker's first of the size. Only a second one tells what a batch takes."""
-        self.changes += 1
-        worker = self.fleet.workers.setdefault(worker_id, Worker(worker_id))
-        self.curve.observe(size, seconds, first=worker.meets(size))
-
     def drain(self) -> None:
         """Send what there is without waiting for more, since nothing new will come."""
         self.parts.draining = True
 
     def finished(self, worker_id: WorkerId, batch_id: int, outcome: Result | Failure, now: Seconds) -> None:
-        """The worker's batch is over. Ignored unless the worker holds that very batch: otherwise it was given up
-        on, and what became of it has long been decided. One that it was handed ahead ends only if it was never
-        taken."""
+        """The worker's batch is over. This is ignored unless the worker holds that very batch: otherwise the batch
+        was given to another worker before, or retried. A batch that it was handed ahead ends only if the worker
+        never took it."""
         worker = self.fleet.workers.get(worker_id)
         if worker is not None and worker.batch is not None and worker.batch.id == batch_id:
             self.changes += 1
@@ -230,4 +227,5 @@ class Batcher:
     # ---- the decision ------------------------------------------------------------------------------------
 
     def step(self, now: Seconds) -> Effects:
+        """Decide what goes now, who is answered, and when to ask again."""
         return self._sealing.step(self._aftermath.collect(), now)

@@ -1,6 +1,6 @@
-"""What was measured of batches, by size. The service curve is drawn through it.
+"""What was measured of batches, by size. `estimator` draws the service curve through it.
 
-Sizes fall into buckets: exact to 8, then four to the octave.
+Each size up to 8 has a bucket of its own. From there on, four buckets hold the sizes of an octave (a doubling).
 """
 
 from typing import NamedTuple
@@ -10,24 +10,25 @@ from penstock.types import Seconds
 NEWEST = 0.04  # weight of the newest sample once a bucket is warm: about twenty-five batches of memory
 KNOWN = 4  # samples after which a size is known
 SHORTEST = 1e-6  # seconds: a batch between two ticks of the clock took some time all the same
-MEMORY = 1.0 / NEWEST
-FADING = 0.1  # how fast a bucket that is not used loses its weight beside its neighbours, for each batch
+MEMORY = 1.0 / NEWEST  # samples: a bucket weighs no more than so many
+FADING = 0.1  # with each batch of another size, a bucket loses weight beside its neighbours by this
 
 
 class Bucket:
-    """The batches of like sizes. First runs of a size are kept apart from later ones."""
+    """What is known of the batches of similar sizes: means of their sizes and times. First runs of a size are kept
+    apart from later ones."""
 
     __slots__ = ("_first_size", "began", "count", "first_seconds", "firsts", "seconds", "size", "touched")
 
     def __init__(self, began: int) -> None:
-        self.began = began  # the samples of all sizes that there were before its own
-        self.count = 0  # batches, but for first runs
+        self.began = began  # how many samples of all sizes there were before its first
+        self.count = 0  # batches, first runs left out
         self.size = 0.0
         self.seconds: Seconds = 0.0
-        self.firsts = 0
+        self.firsts = 0  # first runs
         self.first_seconds: Seconds = 0.0
         self._first_size = 0.0
-        self.touched = 0
+        self.touched = 0  # how many samples of all sizes there were when it was last used
 
     @property
     def known(self) -> bool:
@@ -46,7 +47,8 @@ class Bucket:
         self.first_seconds += weight * (seconds - self.first_seconds)
 
     def move_along(self, factor: float, most: Seconds) -> None:
-        """Follow another size that is suddenly off, up to `most`."""
+        """Multiply the learned times by a factor, up to `most`, since another size has suddenly become slower or
+        faster."""
         self.seconds = min(self.seconds * factor, max(self.seconds, most))
         self.first_seconds = min(self.first_seconds * factor, max(self.first_seconds, most))
 
@@ -55,8 +57,8 @@ class Bucket:
         self.count = 0
 
     def pool(self, now: int, shape: Seconds) -> "Pool":
-        """What this bucket says after `now` batches. Of a size that was only run for the first time, that is what
-        it took without what a new shape costs."""
+        """What this bucket says after `now` batches. If it has only first runs: what these took, less `shape`, the
+        cost of running a size for the first time."""
         faded = (1.0 + FADING * (now - self.touched)) ** 2
         if self.count:
             samples = min(self.count, MEMORY)
@@ -66,13 +68,13 @@ class Bucket:
 
 
 class Pool(NamedTuple):
-    """Neighbouring buckets that contradict the order, taken together; or one that contradicts nobody."""
+    """One bucket; or several neighbours taken together, because by themselves a larger size would be faster."""
 
     weight: float
     samples: float
     seconds: Seconds
-    first: float  # size
-    last: float
+    first: float  # its smallest size
+    last: float  # its largest size
 
     def joined(self, after: "Pool") -> "Pool":
         weight = self.weight + after.weight
@@ -81,8 +83,8 @@ class Pool(NamedTuple):
 
 
 def in_order(buckets: dict[int, Bucket], now: int, shape: Seconds) -> list[Pool]:
-    """The buckets from the smallest size on, so that no larger size is faster: isotonic regression. Neighbours that
-    contradict the order are pooled."""
+    """The buckets from the smallest size on, so that no larger size is faster (isotonic regression): neighbours
+    that contradict this are pooled."""
     pools: list[Pool] = []
     for key in sorted(buckets):
         pool = buckets[key].pool(now, shape)
@@ -93,7 +95,8 @@ def in_order(buckets: dict[int, Bucket], now: int, shape: Seconds) -> list[Pool]
 
 
 def bucket_of(size: int) -> int:
-    """Exact to 8, then four to the octave; powers of two, where the steps of padded models end, by themselves."""
+    """The number of a size's bucket. Powers of two have buckets of their own: the steps of padded models end
+    there."""
     if size <= 8:
         return size
     octave = (size - 1).bit_length()

@@ -1,4 +1,4 @@
-"""What waits in one lane, and who goes first.
+"""What waits in one lane, and who goes first. Each `lane.Lane` has one; `sealing` takes requests from it.
 
 Order: tier, then tenant, then earliest deadline.
 - Tiers are strict, or weighted: each tier's virtual time advances by cost / weight as it is served, and the
@@ -6,9 +6,9 @@ Order: tier, then tenant, then earliest deadline.
 - Tenants of a tier share it evenly by the same rule, whatever each has queued: see `tier`.
 - A tenant's own requests go earliest deadline first.
 
-Removal is lazy: a request that was taken, cancelled or expired has `waiting` cleared and is skipped wherever
-it still stands; where the dead outnumber the living by far, everything is compacted. So every operation is O(log n)
-amortised and memory is bounded by four times what waits.
+Removal is lazy: a request that was taken, cancelled or expired is *dead*: its `waiting` is cleared, and it is
+skipped wherever it still stands. If the dead outnumber the others by far, everything is compacted. So every
+operation is O(log n) amortised and memory is bounded by four times what waits.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from penstock.core.queued import Queued
 from penstock.core.tier import Tier
 from penstock.types import Request, Seconds
 
-ROUNDS = 2  # rounds in which the tiers fill most of a batch
+ROUNDS = 2  # rounds of turns in which the tiers fill most of a batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Buffer:
         return self._tiers[request.tier].of_tenant(request.tenant)
 
     def overtakes(self, request: Request, own: int) -> float:
-        """How many requests of its own tier a request would go before here, if it came now. `own`: how many its
+        """How many requests of its own tier this request would overtake here, if it came now. `own`: how many its
         tenant has waiting, here and in other lanes. Something must wait."""
         size = (request.cost or 1.0) * self.waiting / (self.cost or self.waiting)
         return self._tiers[request.tier].overtakes(request.tenant, size, own)
@@ -155,9 +155,9 @@ class Buffer:
         return taken
 
     def _next_tier(self, left: int) -> tuple[int, float, int]:
-        """The tier that is furthest behind, up to which virtual time it is, and how many of its requests go in a
-        row all the same. While many places are left in the batch, the other tiers will have caught up by its end,
-        and whose turn it is need not be asked for each request."""
+        """Returns the tier that is furthest behind, the virtual time at which the next tier has its turn, and how
+        many requests of the first go in a row even beyond that. While many places are left in the batch, the other
+        tiers catch up before its end, so whose turn it is need not be asked for each request."""
         best, behind, until, weights = -1, inf, inf, 0.0
         for rank, tier in enumerate(self._tiers):
             if tier.waiting:

@@ -1,9 +1,10 @@
-"""Requests in the order they came, and who of them runs out of time first.
+"""Requests in the order they came, and which of them runs out of time first. Each `tier.Tier` has one.
 
-Most have the same time limits: whoever came first then also runs out of time first, and one queue tells both. Once
-somebody comes whose time is up before that of one before it, two more queues are kept beside it; two, because which
-of a request's limits binds depends on how long a batch takes at the moment.
-A request that no longer waits is dead, and is dropped when it comes to the front.
+Most requests have the same time limits: the first to come then also runs out of time first, and one queue tells
+both. Once a request comes whose time is up before that of an earlier one, two more queues are kept beside the
+first. They are two, because a request has two limits (for its wait and for its answer), and which of them is up
+first depends on how long a batch takes at the moment.
+A request that no longer waits is called dead, and is dropped when it comes to the front.
 """
 
 from collections import deque
@@ -18,7 +19,7 @@ class ByUrgency:
 
     def __init__(self) -> None:
         self._requests: deque[Queued] = deque()
-        # The two further queues, by deadline and by the limit of the wait. Both are None while all are in order.
+        # The two further queues, by deadline and by the limit of the wait. Both are None while one queue is enough.
         self._deadlines: Ordered | None = None
         self._expiries: Ordered | None = None
         self._sequence = 0  # numbers the entries of the two further queues in the order they came

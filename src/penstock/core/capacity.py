@@ -1,6 +1,8 @@
-"""What the workers can do, and the depths of the queue that go with it.
+"""How much the workers can do, and the queue lengths at which lower tiers are refused.
 
-capacity = healthy workers × the throughput they have shown, at full batches
+The capacity of a fleet is the number of its healthy workers times the throughput they have shown at full batches. A
+batcher counts on its own share of that.
+Used by `tier_gate`, `admission` and `runtime/model_condition.py`.
 """
 
 from dataclasses import dataclass
@@ -8,12 +10,15 @@ from typing import NamedTuple
 
 from penstock.core.batcher import Batcher
 
-WARNING_ROUNDS, CRITICAL_ROUNDS = 2.0, 4.0  # full batches for each worker
+# So many full batches for each worker may always wait, before the lowest tier (warning), or all but the best tier
+# (critical), is refused.
+WARNING_ROUNDS, CRITICAL_ROUNDS = 2.0, 4.0
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityRules:
-    lowest_share: float = 0.7  # the part of the capacity that the lowest tier may have
+    # The part of the capacity that the lowest tier may use while better tiers wait (beyond the next batch).
+    lowest_share: float = 0.7
     warning: float = 100.0  # waiting requests at which the lowest tier is refused
     critical: float = 500.0  # waiting requests at which all but the best are refused
     reference: float = 320.0  # requests a second: the capacity that both numbers are meant for
@@ -22,30 +27,30 @@ class CapacityRules:
     queue_shares: tuple[float, ...] = ()
 
 
-class Depths(NamedTuple):
-    """Numbers of waiting requests, at the capacity of the moment."""
+class DepthLimits(NamedTuple):
+    """The numbers of waiting requests at which tiers are refused, for the capacity of this moment."""
 
     warning: float
     critical: float
 
 
 def fleet_capacity(batcher: Batcher) -> float:
-    """Requests a second that all healthy workers can do; 0 while there are none, or nothing has been seen."""
+    """Requests a second that all healthy workers can do; 0 while there are none, or no batch has been seen."""
     curve = batcher.curve
     if not curve.best_seconds:
         return 0.0
     return curve.best_size / curve.best_seconds * batcher.fleet.healthy
 
 
-def capacity(batcher: Batcher) -> float:
+def own_capacity(batcher: Batcher) -> float:
     """The part of the fleet's capacity that this batcher may count on."""
     return fleet_capacity(batcher) * batcher.fleet.share
 
 
-def depths(batcher: Batcher, rules: CapacityRules) -> Depths:
-    scale = capacity(batcher) / rules.reference
+def depth_limits(batcher: Batcher, rules: CapacityRules) -> DepthLimits:
+    scale = own_capacity(batcher) / rules.reference
     round_ = batcher.curve.best_size * batcher.fleet.healthy * batcher.fleet.share
-    return Depths(
+    return DepthLimits(
         max(rules.warning * scale, WARNING_ROUNDS * round_),
         max(rules.critical * scale, CRITICAL_ROUNDS * round_),
     )

@@ -7,15 +7,16 @@ would have to wait until one is started anew.
 - A worker is well if it is ready and has no risky batch in hand. A shared one that was lost with a batch is well
   again when its credit is taken, or after a while: nobody tells when it is back.
 - A risky batch goes while another worker is well, or if there is only one worker at all.
-- Else it waits for half of the time that it can spare. What may have to be split several times yet has as many
-  waits before it, and with each the time of all the parts.
-- It waits only while another is about to be well: one that has a risky batch in hand, or is expected back within a
-  second. Else waiting would cost its innocent members time and help nobody. Where nobody knows, it waits a second.
-- One of a tenant that is set apart for having ended workers waits as long as its deadline allows. Then it is
-  answered, and not sent.
+- Otherwise it waits for half of the time that it can spare. A batch that may have to be split several more times
+  will wait before each split, so the spare time is shared among these waits.
+- It waits only while another worker is about to be well: one that has a risky batch in hand, or is expected back
+  within a second. Otherwise waiting would cost its innocent members time and help nobody. If nobody knows when a
+  worker will be back, it waits a second.
+- If its tenant is set apart for having ended workers, it waits as long as its deadline allows. Then it is answered,
+  and not sent.
 
-`sealing` asks before it sends a retry or a batch of those set apart, the batcher before it takes or keeps a worker;
-`aftermath` tells of lost workers. Nothing is kept here: what is known stands at the workers of the fleet.
+`sealing` asks before it sends a retry or a batch of those set apart, `batcher` before it takes or keeps a worker;
+`aftermath` tells of lost workers. Nothing is kept here: what is known is noted at the workers of the fleet.
 """
 
 from math import ceil, inf, log2
@@ -33,13 +34,13 @@ UNSURE = 0.5  # seconds after the loss of a shared worker until it is counted on
 
 
 def splits(batch: Sealed) -> int:
-    """How often it may be split until each of its requests is alone."""
+    """How often a batch may be split until each of its requests is alone."""
     halvings = (batch.size - 1).bit_length()
     return ceil(halvings / log2(PARTS)) if batch.suspect else halvings
 
 
 class Caution:
-    """The caution of one model's batcher."""
+    """Says for one model's batcher when a risky batch may go."""
 
     __slots__ = ("_apart", "_curve", "_fleet")
 
@@ -49,7 +50,7 @@ class Caution:
         self._curve = curve
 
     def lost(self, worker: Worker, now: Seconds) -> None:
-        """Note that a worker died or hung, and said so. A credit in hand tells that it is back already."""
+        """Note that a worker died or hung. If we hold its credit, it is back already."""
         if not worker.held:
             worker.unsure_until = now + UNSURE
 
@@ -67,7 +68,7 @@ class Caution:
         ]
 
     def held_until(self, retry: Retry, now: Seconds) -> Seconds:
-        """When a retry that is due is to be looked at again; now if it need not wait."""
+        """When a retry that is due is to be looked at again. Returns `now` if it need not wait."""
         batch = retry.batch
         if not batch.risky or self.may_risk_one(now):
             return now
@@ -75,7 +76,7 @@ class Caution:
         culprits = {culprit(request) for request in batch.requests}
         if len(culprits) == 1 and self._apart.is_feared(culprits.pop(), now):
             return again
-        # Half of what it can spare, shared out among this wait and those that may follow.
+        # Half of the time that it can spare is shared out among this wait and those that may follow.
         tries = 1 + splits(batch)
         left = retry.deadline - retry.start - tries * retry.parts * self._curve(batch.size)
         until = retry.start + left / (2 * tries)
@@ -85,11 +86,11 @@ class Caution:
         return min(until, again, unknown if unknown > now else inf)
 
     def sure_at(self, now: Seconds) -> Seconds:
-        """When a worker will count as well again only because time has passed."""
+        """When the next worker that was lost with a batch counts as well again, because enough time has passed."""
         return min((worker.unsure_until for worker in self._unsure(now) if worker.batch is None), default=inf)
 
     def _another_by(self, then: Seconds, since: Seconds, now: Seconds) -> bool:
-        """Whether a worker that is not well may soon be, and by `then`. Of a worker that loads nobody knows."""
+        """Whether a worker that is not well may soon be well, and by `then`. Loading workers are not counted on."""
         soon = min(then, now + HOLD)
         return bool(self._unsure(now)) or any(
             now < since + HOLD if worker.back_at is None else worker.back_at <= soon

@@ -1,7 +1,8 @@
-"""Who may be to blame for a batch that failed, and how it is taken apart to find out.
+"""Who may be to blame for a batch that failed, and how the batch is split to find out.
 
-To blame is a tenant. Where nobody has said who they are, it is an input: whoever sends the same again sends the
-same poison again.
+Used by `delivery`, which splits batches, and by `apart` and `caution`, which remember culprits. A culprit is a
+tenant. Where clients do not say who they are, it is an input (its checksum): the same input sent again does the
+same harm.
 """
 
 import itertools
@@ -22,9 +23,9 @@ def _by_culprit(request: Request) -> tuple[str, int]:
 
 
 def halves(requests: list[Queued]) -> list[list[Queued]]:
-    """Two parts, neither of them empty. What one culprit has in the batch stays together while others are with
-    it. Then one tenant's poison, however much of it, is found in a few steps, and most of the others are out of
-    it with the first. The cut is where a culprit's requests end, as near the middle as may be."""
+    """Split requests into two parts, neither of them empty. A culprit's requests stay together as long as others
+    are in the batch too. Then one tenant's bad inputs, however many, are found in a few steps, and the first split
+    frees most of the others. The cut is where a culprit's requests end, as near the middle as possible."""
     ordered = sorted(requests, key=_by_culprit)
     size = len(ordered)
     cuts = [

@@ -1,4 +1,7 @@
-"""Who is a dead letter, what it says, and how much room it takes."""
+"""Which request becomes a dead letter, what the letter says, and how much room it takes.
+
+Used by `runtime/dead_letters.py` and, over a bus, by `cluster/letter_writer.py`.
+"""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -13,8 +16,8 @@ from penstock.types import DeadLetter, GivenUp, Seconds
 def is_dead(reply: GivenUp, attempts: int) -> bool:
     """Whether a request failed for good by its own doing, or spent all its attempts.
 
-    A request that merely shared a batch with the bad one, or whose worker was lost, and that ran out of time, is
-    no letter: sent again, it would be served.
+    If a request merely shared a batch with the bad one, or its worker was lost, and it then ran out of time, it is
+    no dead letter: sent again, it would be served.
     """
     last = reply.history[-1]
     if last.code == BatchRejected.code and (last.batch_size == 1 or not last.splittable):
@@ -23,8 +26,8 @@ def is_dead(reply: GivenUp, attempts: int) -> bool:
 
 
 def letter_of(reply: GivenUp, ahead: Seconds) -> DeadLetter:
-    """The dead letter of a request. Its attempts are told by the time of day: `ahead` is what that has more than
-    our clock."""
+    """The dead letter of a request. `ahead` is added to the times of its attempts: it is by how much the time of
+    day is ahead of our clock."""
     request, failure = reply.request, reply.failure
     assert failure is not None
     return DeadLetter(
@@ -42,6 +45,6 @@ def size_of(letter: DeadLetter) -> int:
 
 
 def within(size: int, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
-    """The first of these letters, as many as take no more bytes."""
+    """Returns the first of these letters, as many as take `size` bytes or less."""
     taken = accumulate(size_of(letter) for letter in letters)
     return [letter for letter, so_far in zip(letters, taken, strict=True) if so_far <= size]

@@ -1,20 +1,23 @@
-"""What becomes of a batch that failed: retried, split, or given up.
+"""What becomes of a batch that failed: it is retried, split, or given up.
+
+`aftermath` hands failed batches over, and `sealing` takes those that are due.
 
     one member may be to blame, more than one member  → both halves at once, each on its own
-    it did not answer in time, more than one member   → eight parts at once: each further hang costs a time limit
-    it did not fit into memory, more than one member  → two even halves at once; it is nobody's attempt
+    no answer in time, more than one member           → eight parts at once: each further hang costs a time limit
+    too large for memory, more than one member        → two even halves at once; this counts as no attempt
     nobody to blame (the backend was not there)       → the whole batch again, after a back-off
     a single request                                  → again after a back-off, until its attempts are spent;
                                                         one that was cut short in a hurry has one more
-    no time left                                      → its failure is answered now
-    a single one refused, and no budget is left       → its failure is answered now
+    a request has no time left                        → its failure is answered now
+    a single request was refused, no budget is left   → its failure is answered now
 
 A part is never mixed with other requests: what killed the batch must not kill another.
-Halving is bounded by the batch alone: nobody fails because somebody else was to blame, and has used up a budget.
-A request found by splitting has been executed log2(n) + 1 times by then, or up to two times more where tenants are
-kept together: from n = 4 on, that is all its attempts.
-A request that has been on a worker is bounded by its deadline alone: the limit of its wait in the queue is over.
-The budget bounds what a backend that lives and refuses is asked again. Where the worker was lost, hung or was not
+Halving is bounded by the size of the batch alone, and by no budget: nobody fails because another request, which was
+to blame, has used a budget up.
+When splitting has found the bad request, that was executed log2(n) + 1 times, or up to two times more where tenants
+are kept together. From n = 4 on, these are all its attempts.
+For a request that has been on a worker only the deadline counts; the limit of its wait in the queue does not.
+The budget bounds how often a backend that lives and refuses is asked again. If the worker was lost, hung or was not
 there, attempts and breakers bound the retries, and nobody fails for want of budget.
 """
 
@@ -29,7 +32,7 @@ from penstock.errors import BackendOutOfMemory, BackendTimeout, BatchRejected
 from penstock.types import Attempt, Failure, GivenUp, Outcome, Seconds
 
 PARTS = 8  # the number of parts that a batch that hung is split into
-# What a backend answers that lives: to ask it again is what the budget bounds.
+# The errors by which a backend that lives refuses a batch. The budget bounds retries after these only.
 REFUSALS = (BatchRejected.code, BackendOutOfMemory.code)
 
 
@@ -52,8 +55,8 @@ def note_attempt(request: Queued, attempt: Attempt) -> None:
 
 
 def note_failure(batch: Sealed, failure: Failure, now: Seconds) -> Failure:
-    """Add a failure to the history of each member. Gives the failure that members are told: the details may quote
-    whoever caused it, so they are for a request that was alone."""
+    """Add a failure to the history of each member. Returns the failure that members are told. Its details may quote
+    the input of one member, so only a request that was alone is told them."""
     told = failure if batch.size == 1 else replace(failure, details="")
     attempt = attempt_of(told, batch.avoid or "", batch.size, now)
     for request in batch.requests:
@@ -63,7 +66,7 @@ def note_failure(batch: Sealed, failure: Failure, now: Seconds) -> Failure:
 
 
 def without_queue_limit(request: Queued) -> None:
-    """It has been on a worker: from now on only its deadline counts."""
+    """Let only the deadline count from now on, since the request has been on a worker."""
     if request.expires < request.deadline:  # equal limits mean that the client set one of its own
         request.expires = inf
 
@@ -76,7 +79,8 @@ def given_up(request: Queued, told: Failure) -> GivenUp:
 
 @dataclass(slots=True, eq=False)
 class Retry:
-    """A batch that waits to be tried again; the earliest deadline among its members spares looking at each."""
+    """A batch that waits to be tried again. `deadline` is the earliest among its members, kept so that nobody has
+    to look at each."""
 
     start: Seconds
     batch: Sealed
@@ -85,11 +89,11 @@ class Retry:
     deadline: Seconds = inf
 
     def look(self) -> None:
-        """Note that members have gone."""
+        """Find the earliest deadline again, since members have come or gone."""
         self.deadline = min(request.deadline for request in self.batch.requests)
 
     def give_up(self, curve: ServiceCurve) -> Seconds:
-        """When the first of its members runs out of time."""
+        """When the first of its members can no longer be answered in time."""
         return self.deadline - curve(self.batch.size)
 
 
@@ -108,7 +112,7 @@ class Delivery:
     def failed(
         self, batch: Sealed, failure: Failure, curve: ServiceCurve, next_id: int, now: Seconds
     ) -> list[GivenUp]:
-        """Take a failed batch: what can be retried will be, and the rest is answered here.
+        """Take a failed batch. What can be retried waits here. Returns the replies for the rest.
 
         The batches this makes are named from `next_id` on; there are at most `PARTS`.
         """
@@ -175,7 +179,8 @@ class Delivery:
     def _in_time(
         self, part: list[Queued], told: Failure, seconds: Seconds, start: Seconds, replies: list[GivenUp]
     ) -> list[Queued]:
-        """The members that can make it if they start then. The others are answered."""
+        """Returns the members that can be answered in time if they start at `start`. Adds the replies for the
+        others to `replies`."""
         late = [request for request in part if start > request.deadline - seconds]
         replies += [given_up(request, told) for request in late]
         return [request for request in part if start <= request.deadline - seconds] if late else part
@@ -206,7 +211,7 @@ class Delivery:
         return len(self._retries)
 
     def withdraw(self, request: Queued) -> bool:
-        """Take a request out of the retries. Gives whether it was there. This is rare, so a search is good
+        """Take a request out of the retries. Returns whether it was there. This is rare, so a search is good
         enough."""
         for retry in self._retries.values():
             if request in retry.batch.requests:
@@ -217,7 +222,8 @@ class Delivery:
         return False
 
     def expire(self, curve: ServiceCurve, now: Seconds) -> list[GivenUp]:
-        """Answer members that can no longer make it, each with the failure it was retried for."""
+        """Take out the members that can no longer be answered in time. Returns a reply for each: the failure that
+        it was to be retried for."""
         replies: list[GivenUp] = []
         for retry in [retry for retry in self._retries.values() if now > retry.give_up(curve)]:
             requests, seconds = retry.batch.requests, curve(retry.batch.size)

@@ -1,4 +1,5 @@
-"""What is to be done after a decision."""
+"""What is to be done after a decision. `Batcher.step` returns it; `runtime/pump.py` and the simulator carry it
+out."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -8,11 +9,11 @@ from penstock.types import Execution, Failure, GivenUp, Reply, Seconds, WorkerId
 
 
 class Ended(NamedTuple):
-    """A batch whose worker is done with it, or has given up."""
+    """A batch that has ended: its worker has answered or failed, or the batch was given to another worker."""
 
     batch: Sealed
     execution: Execution
-    failure: Failure | None  # None: it has outputs
+    failure: Failure | None  # None: the batch has outputs
 
 
 @dataclass(slots=True)
@@ -21,10 +22,10 @@ class Effects:
 
     # Batches that begin now. Those marked `ahead` are with their workers already.
     dispatches: list[tuple[WorkerId, Sealed]] = field(default_factory=list)
-    replies: list[Reply] = field(default_factory=list)
-    # Requests that failed for good, which are among the replies.
+    replies: list[Reply] = field(default_factory=list)  # replies to give
+    # Those of the replies whose requests failed for good, for the dead letters.
     given_up: list[GivenUp] = field(default_factory=list)
-    ended: list[Ended] = field(default_factory=list)  # batches that have ended
-    wake: Seconds | None = None
+    ended: list[Ended] = field(default_factory=list)  # batches that have ended, for the observers
+    wake: Seconds | None = None  # when to call `step` again if nothing happens before
     # Batches to hand to workers that run another. They are among the dispatches of a later step, when they begin.
     ahead: list[tuple[WorkerId, Sealed]] = field(default_factory=list)

@@ -1,12 +1,14 @@
-"""How long a batch of n takes, as learned on line.
+"""How long a batch of n takes, as learned from the batches that were run.
+
+`aftermath` reports each batch; `sealing`, the policies, `forecast` and others ask for times.
 
 The service curve is monotone by size and nothing else is assumed: real GPUs are flat up to a knee and then
 linear, so two numbers a + b·n would misplace the knee. Each size forgets exponentially, and one that nobody has
 used for long is dropped, so that a GPU that has become ten times slower is believed after a few batches.
 
-- The first run of a size on a worker is learned apart, where it costs much more than later ones.
-- One batch that is far off is a hiccup, and counts no more than one at the edge of what was expected. Two in a row
-  that are off to the same side tell that the GPU has changed.
+- If the first run of a size on a worker takes much longer than later ones, it is learned apart.
+- One batch whose time is far off is a hiccup, and counts no more than one at the edge of what was expected. If two
+  in a row are off to the same side, the GPU has changed.
 """
 
 from bisect import bisect_left
@@ -18,19 +20,21 @@ from penstock.core.sizes import ANY, Sizes
 
 STALE = 20_000  # batches after which an unused bucket is no longer evidence
 LUCK = 0.3  # spreads by which a single throughput may look better than it is
+BETTER = 0.03  # a throughput must look better by this part to count as better
+DOUBT = 4.0  # spreads by which the time of a single batch may be off
 SPREAD_MEMORY = 0.05
 SPREAD_CLIP = 2.5  # one hiccup must not widen the guard: samples count up to this many spreads away
-SURPRISE = 0.15  # the least part by which a sample must be off to be a surprise
+SURPRISE = 0.15  # a sample must be off by this part at least to be a surprise
 CHANGED = 0.4  # weight of a sample that shows, not for the first time, that the GPU is no longer what it was
-SETTLED = 64  # samples after which one more moves the curve so little that
-REFIT = 4  # batches after which the curve is drawn anew
+SETTLED = 64  # samples: until then, the curve is drawn anew after each batch
+REFIT = 4  # batches: how often the curve is drawn anew after that, since one more moves it little
 # The least spread that is assumed: however even the GPU is, clocks, timers and the way back are not.
 LEAST_SPREAD = 0.01
 GUARD = 2.5  # standard deviations of the service time kept between the expected finish and a deadline
-UNSURE = 0.1  # the spread that is assumed of sizes that are not, however even their few samples
-CRUMBS = 0.75  # if less than the rest of that would stay behind, all go together
+UNSURE = 0.1  # the least spread that is assumed for sizes with few samples, however even these are
+CRUMBS = 0.75  # a size above this part of what waits leaves few behind, so it must be clearly better
 NEAR = 1.3  # sizes that differ by no more than this factor tell of each other
-WITHIN = 0.02  # of the best throughput is as good as the best
+WITHIN = 0.02  # throughputs that differ by less than this part count as equal
 FLAT = 1.08  # a curve that rises less than this from 1 to N is a constant with noise
 
 
@@ -83,7 +87,7 @@ class ServiceCurve:
         self._surprised_at = 0  # the sample since when all were off to that side
 
     def reach(self, limit: int) -> None:
-        """The largest batch there is has changed. What was learned stays."""
+        """Take in that the largest batch there is has changed. What was learned stays."""
         self.limit = limit
         if self.samples:
             self._refit()
@@ -107,7 +111,7 @@ class ServiceCurve:
         self.worst = self.full + self.best_seconds * (1.0 + GUARD * (self.spread + LEAST_SPREAD))
 
     def _learns_apart(self, bucket: Bucket, size: int, seconds: float) -> bool:
-        """Take in the first run of a size. Gives whether that says no more of batches than has been noted here."""
+        """Take in the first run of a size. Returns False if it is to be learned like any other batch."""
         shape = self.shape
         if bucket.count:
             shape.compare(seconds, bucket.seconds)
@@ -119,7 +123,7 @@ class ServiceCurve:
         return True
 
     def _learn(self, bucket: Bucket, size: int, seconds: float) -> bool:
-        """Learn from a batch of a size that had been run before. Gives whether the GPU has changed."""
+        """Learn from a batch of a size that had been run before. Returns whether the GPU has changed."""
         if bucket.firsts and not bucket.count:
             self.shape.compare(bucket.first_seconds, seconds)
         ratio = seconds / self._expected(size, seconds, bucket) if self.samples else 1.0
@@ -160,7 +164,8 @@ class ServiceCurve:
         return 1.0 + max(SPREAD_CLIP * self.spread, SURPRISE)
 
     def _expected(self, size: int, seconds: float, bucket: Bucket) -> float:
-        """By the curve, or by others of its bucket: at the foot of a step the curve lies between its two levels."""
+        """The time that was expected: by the curve, or by the bucket's earlier batches if these come nearer. At the
+        foot of a step the curve lies between the step's two levels."""
         expected = self(size)
         nearer = bucket.known and abs(bucket.seconds - seconds) < abs(expected - seconds)
         return bucket.seconds if nearer else expected
@@ -196,7 +201,8 @@ class ServiceCurve:
         self.best_seconds = self(self.best_size)
 
     def _connect(self, pools: list[Pool]) -> None:
-        """Each pool is level from its first size to its last, for the knee is where a level one ends."""
+        """Draw the curve through the pools. Each is level from its first size to its last: the knee is where a
+        level piece ends."""
         sizes, times = self._sizes, self._times
         sizes.clear()
         times.clear()
@@ -243,7 +249,8 @@ class ServiceCurve:
         return self(size) if size <= largest else max(self(size), self._times[-1] * size / largest)
 
     def hopeful(self, size: float) -> float:
-        """The same, but a size that is far from any seen is believed to take no longer than the next smaller one.
+        """The time of a batch; but a size that is far from any seen is believed to take no longer than the next
+        smaller one.
 
         A straight line between far sizes would hide where a level piece ends, and what looks slow is never tried.
         """
@@ -254,7 +261,8 @@ class ServiceCurve:
         return self(size)
 
     def best_of(self, waiting: int) -> int:
-        """How many of so many go best together: the fewest that have nearly the best throughput, but no crumbs."""
+        """How many of the waiting requests go best together: the fewest that have nearly the best throughput,
+        unless only a few would be left behind."""
         right = bisect_left(self._sizes, waiting)
         if self.flat or not right:
             return waiting
@@ -263,9 +271,25 @@ class ServiceCurve:
         together = waiting / self.hopeful(waiting)
         return best if rate > (together * alike if best < CRUMBS * waiting else together / alike) else waiting
 
+    def most_of(self, waiting: int, *, far_behind: bool) -> int:
+        """How many of the waiting requests go from a queue that is behind: all, if their throughput looks better
+        than any by more than luck. If the queue is far behind, all go as long as their throughput may be the best,
+        since so many were run only a few times."""
+        right = bisect_left(self._sizes, waiting)
+        if self.flat or not right:
+            return waiting
+        best, rate = self._best[right - 1]
+        needed = rate * (1.0 + BETTER - (self._doubt(waiting) if far_behind else 0.0))
+        return waiting if waiting / self.hopeful(waiting) > needed else best
+
+    def _doubt(self, size: int) -> float:
+        """By which part the learned time of this size may be off."""
+        bucket = self._buckets.get(bucket_of(int(self.sizes.padded(size))))
+        return DOUBT * self.spread / sqrt(bucket.count + bucket.firsts if bucket else 1)
+
     def _best_up_to_each(self, pools: list[Pool]) -> list[tuple[int, float]]:
-        """For each known size: which one up to it has the best throughput, and that. A larger one must be better
-        by more than its samples may owe to luck."""
+        """For each known size: which size up to it has the best throughput, and that throughput. A larger size must
+        be better by more than its samples may owe to luck."""
         found: list[tuple[int, float]] = []
         best, best_rate = 1, 1.0 / self.single
         for pool in pools:

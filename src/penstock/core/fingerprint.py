@@ -1,15 +1,16 @@
-"""What a request to a deterministic model is called where others can look for it.
+"""Fingerprints: the names under which gateways find each other's answers of deterministic models.
 
-SHA-256 over who may have the answer, the model, its version, the parameters and the input. Every part but the last
-is preceded by its length, so that no two lists of parts give the same bytes.
+A fingerprint is the SHA-256 of who may have the answer, the model, its version, the parameters and the input. Every
+part but the last is preceded by its length, so that no two lists of parts give the same bytes.
+Used by `runtime/collapse/sharing.py` and `recall.py`.
 """
 
 from hashlib import sha256
 
 from penstock.types import Request
 
-FORM = b"penstock answers 1"  # changes with the form of the key, and of what is stored under it
-MAKER_BYTES = 16
+FORM = b"penstock answers 1"  # changes with the form of the fingerprint, and of what is stored under it
+MAKER_BYTES = 16  # bytes that stand for a tenant
 
 
 class Fingerprints:
@@ -32,6 +33,6 @@ class Fingerprints:
 
 
 def maker(tenant: str) -> bytes:
-    """Stands for a tenant beside an answer that others may be given. It is enough for the tenant to know its own
-    answer again."""
+    """Returns bytes that stand for the tenant who made an answer, beside that answer. A gateway can tell by them
+    whether a tenant is given its own answer or another tenant's."""
     return sha256(b"penstock maker:" + tenant.encode()).digest()[:MAKER_BYTES]

@@ -1,4 +1,5 @@
-"""The workers of one model: who is idle, who is trusted.
+"""The workers of one model: who is idle, who is trusted. `batcher` and `aftermath` report events; `sealing` picks
+workers.
 
 A worker is     GONE ──ready──► IDLE ──assign──► BUSY ──release──► IDLE
                   ▲───────────────gone─────────────┘
@@ -9,16 +10,17 @@ or, where several batchers share the fleet and a worker's credit says whose it i
 and its breaker CLOSED ──failures──► OPEN ──cool-down──► on probation ──success──► CLOSED
                                       ▲────────────────────failure──┘  (cool-down doubled)
 
-An open worker takes nothing. On probation it takes one request; that decides.
-A time-out opens the breaker at once: at 3 s each, five in a row would be too long to learn from. One that came
-early, because batches are usually quick, opens it only the second time in a row.
+A worker whose breaker is open takes nothing. On probation it takes one request, which decides.
+A time-out opens the breaker at once: at 3 s each, five in a row would be too long to learn from. If the time limit
+was short because batches are usually quick, the breaker opens only at the second time-out in a row.
 
 A worker that takes long for its first batch is loading: nobody counts on it until it is ready.
 
-A busy worker may be handed one batch ahead, which begins when the one in hand has ended.
+A busy worker may be handed one batch ahead. That batch begins when the one in hand has ended.
 
-A shared worker that is away is healthy, and idle or busy for somebody else: nobody here knows which. Of a shared
-fleet a batcher counts on its share, and expects a worker at once while fewer than that are busy for it.
+A shared worker that is away is healthy, and is idle or works for another batcher: it is not known here which. A
+batcher counts on its share of a shared fleet. While fewer workers than that are busy for it, it expects to get one
+at once.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,9 +30,9 @@ from math import ceil, inf
 from penstock.core.queued import Sealed
 from penstock.types import Seconds, WorkerId
 
-LONGEST_COOLDOWN = 5.0
-SPEED_MEMORY = 0.2
-# Of a worker: a batcher without shards, or a lane that has gone quiet, may count on so much.
+LONGEST_COOLDOWN = 5.0  # seconds
+SPEED_MEMORY = 0.2  # weight of the newest batch in a worker's speed
+# The part of a worker that a batcher without shards, or a lane that has gone quiet, may count on.
 LEAST_SHARE = 0.01
 
 
@@ -55,9 +57,10 @@ class Worker:
     batches: int = 0
     busy_seconds: Seconds = 0.0
     met: set[int] = field(default_factory=set)  # sizes of batches that it has run since it started
+    new_size_from: Seconds = 0.0  # when it may run a new size again that does not pay at once
 
     def meets(self, size: int) -> bool:
-        """Note that it has run this size. Gives whether that was the first time."""
+        """Note that it has run this size. Returns whether that was the first time."""
         known = len(self.met)
         self.met.add(size)
         return len(self.met) > known
@@ -94,7 +97,7 @@ class Fleet:
         self._ready = 0
         # What follows is asked for more often than it changes, so it is kept and not computed.
         self.healthy = 0  # how many workers are ready, and not resting with an open breaker
-        # How many workers this batcher may count on; of none, as if one were about to come.
+        # How many workers this batcher may count on. If none is healthy, as if one were about to come.
         self.counted = 1.0
         self._failures = breaker_failures
         self._cooldown = breaker_cooldown
@@ -171,7 +174,7 @@ class Fleet:
         del self.workers[worker_id]
 
     def wake(self, now: Seconds) -> Seconds:
-        """Let workers whose cool-down is over back in, on probation. Gives when the next one is due."""
+        """Let workers whose cool-down is over back in, on probation. Returns when the next one is due."""
         if not self._resting:
             return inf
         for worker in [w for w in self._resting.values() if w.open_until <= now]:
@@ -211,7 +214,7 @@ class Fleet:
 
     @property
     def free(self) -> int:
-        """How many workers are idle; of a shared fleet, also those that can be expected at once."""
+        """How many workers are idle. In a shared fleet, workers that can be expected at once count too."""
         if not self.shared:
             return len(self._idle)
         return max(len(self._idle), ceil(min(self.counted, self.healthy) - len(self._busy)))

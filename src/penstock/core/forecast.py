@@ -1,11 +1,16 @@
 """When a request that arrives now can expect to be sent, by what waits ahead of it.
 
 The expected start is when the next worker frees, plus one gap between batches for every full batch ahead of the
-request. `ahead` counts what the order of the buffer puts before it:
-- of its own tier those of its own tenant, and of each other tenant as many and one more, for tenants take turns.
-  So a tenant with few waiting is not refused because another has filled the queue. Those it overtakes wait longer
-  than their number says, and `slower` is by how much;
-- under strict tiers all better ones; under weighted tiers its own, stretched by its tier's share of the service.
+request. What is ahead follows from the order of the buffer:
+- In its own tier: every waiting request of its own tenant. Of each other tenant it counts as many as its own has
+  waiting, plus one, because tenants take turns. So a tenant with few waiting is not refused because another has
+  filled the queue.
+- Under weighted tiers: the requests of its own tier, divided by that tier's share of the service.
+- Under strict tiers: also every request of a better tier.
+Later requests may overtake a waiting one. `slower` is the part of the service (0 to 1) that goes to them; the
+expected wait is divided by 1 - `slower`.
+
+Used by `refusal`, `tier_gate` and `admission`. `runtime` and `cluster` use `backlog_seconds`.
 """
 
 from typing import NamedTuple
@@ -14,11 +19,11 @@ from penstock.core.batcher import Batcher
 from penstock.core.estimator import GUARD, LEAST_SPREAD
 from penstock.types import Request, Seconds
 
-# Of the time that a request has beyond one batch, this part counts. A long wait may turn out longer than expected,
+# The part of a request's time beyond one batch that is counted on. A long wait may turn out longer than expected,
 # and a late answer is wasted.
 SURE = 0.9
 FEW_LANES = 16  # in more lanes than this, the turn of a tenant is not looked up in each
-UNKNOWN_BACKLOG = 1.0  # the seconds after which to ask again, where nobody can say how long the backlog takes
+UNKNOWN_BACKLOG = 1.0  # seconds: what is told where nobody can say how long the backlog takes
 
 
 class Forecast(NamedTuple):
@@ -30,9 +35,9 @@ class Forecast(NamedTuple):
 def forecast(
     batcher: Batcher, tier: int, now: Seconds, in_tier: float | None = None, slower: float = 0.0
 ) -> Forecast | None:
-    """The forecast for a request of this tier. None when nobody can say: no worker is there, and none has said
-    when it will be. `in_tier`: how many of its own tier go before it, by default all. `slower`: the part of the
-    service that goes to requests that overtake it."""
+    """The forecast for a request of this tier. None if nobody can say: no worker is there, and none has said when
+    it will be. `in_tier`: how many of its own tier go before it, by default all. `slower`: the part of the service
+    that goes to requests that overtake it."""
     curve, fleet = batcher.curve, batcher.fleet
     size = curve.best_size
     free = fleet.next_free(curve, now)
@@ -51,13 +56,13 @@ def forecast(
 
 
 def backlog_seconds(batcher: Batcher, now: Seconds) -> Seconds:
-    """How long what waits now will take. Where nobody can say, `UNKNOWN_BACKLOG`."""
+    """How long what waits now will take. Returns `UNKNOWN_BACKLOG` if nobody can say."""
     expected = forecast(batcher, len(batcher.depth.by_tier) - 1, now)
     return UNKNOWN_BACKLOG if expected is None else expected.start + expected.seconds - now
 
 
 def _ahead(batcher: Batcher, tier: int, in_tier: float) -> float:
-    """How many requests go before one of this tier that arrives now, in effect."""
+    """How many requests go before one of this tier that arrives now. `in_tier`: how many of its own tier do."""
     depth, retries, tiers = batcher.depth, batcher.delivery.waiting, batcher.rules.tiers
     own = depth.by_tier[tier]
     if own == depth.total:  # nobody else waits, the usual case
@@ -71,9 +76,9 @@ def _ahead(batcher: Batcher, tier: int, in_tier: float) -> float:
 
 
 def in_turn(batcher: Batcher, request: Request) -> float:
-    """How many requests of its own tier go before this one. Tenants take turns between lanes as they do within
-    one. Where there are many lanes, all that waits in the others is taken to go first, for each of them would
-    have to be asked."""
+    """How many requests of its own tier go before this one. Tenants take turns between lanes as they do within one.
+    If there are many lanes, everything in the other lanes is assumed to go first, because looking into each lane
+    would take too long."""
     waiting, lanes = batcher.depth.by_tier[request.tier], batcher.lanes
     if not waiting:
         return 0.0
@@ -87,7 +92,7 @@ def in_turn(batcher: Batcher, request: Request) -> float:
 
 
 def can_wait(batcher: Batcher, seconds: Seconds) -> Seconds:
-    """How long a request may be expected to wait that has so long: the further ahead, the less sure the
-    forecast."""
+    """The longest forecast wait at which a request with this much time left is still let in. A long forecast is
+    less sure, so beyond one batch only the part `SURE` of the time counts."""
     batch = batcher.curve.best_seconds
     return batch + SURE * (seconds - batch) if seconds > batch else seconds

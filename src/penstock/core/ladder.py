@@ -1,8 +1,8 @@
-"""The sizes of batch that a worker is warmed up with, the smallest first.
+"""The sizes of batch that a worker is warmed up with, the smallest first. Used by `from_config/warm_up.py`.
 
-Where sizes are given it is each of them. Where any size may come it is the powers of two and the largest: to run
-each would take 20 s on a GPU where a new one costs 80 ms and 256 are allowed. The powers are where most frameworks
-have their steps, and the learned curve is drawn between them.
+If the model allows certain sizes only, the ladder is all of them. If any size may come, it is the powers of two and
+the largest size: to run each of 256 sizes would take 20 s on a GPU where a new one costs 80 ms. Most frameworks
+have their steps at the powers of two, and the learned curve is drawn between them.
 """
 
 from collections.abc import Sequence
@@ -11,5 +11,5 @@ from penstock.core.sizes import powers_to
 
 
 def ladder(allowed: Sequence[int], max_batch: int) -> list[int]:
-    """`allowed`: the sizes that batches have; none if they may have any."""
+    """Returns the ladder. `allowed`: the sizes that batches may have; empty if any size is allowed."""
     return sorted(allowed or powers_to(max_batch).allowed)

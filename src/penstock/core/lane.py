@@ -1,4 +1,5 @@
-"""A lane: one model and one set of parameters. Only what shares a lane may share a batch."""
+"""A lane: one model and one set of parameters. Only what shares a lane may share a batch. `batcher` puts requests
+into lanes; `sealing` takes batches from them."""
 
 from math import inf
 
@@ -14,10 +15,10 @@ from penstock.types import Request, Seconds
 LaneKey = tuple[bytes, int] | tuple[bytes, int, Culprit]
 
 TRUSTED = 4  # batches a lane must have seen before its own curve is believed over the model's
-# Batches of the model, none of them the lane's, after which its own curve is no longer believed.
+# A lane's own curve is no longer believed once the model has seen so many batches since the lane's last one.
 FORGOTTEN = 100
 ROOM = 0.1  # the part of the lanes for tenants with less than their share of them
-MEMORY = 0.25  # seconds of arrivals the rate is taken over, or three service times if that is longer
+MEMORY = 0.25  # seconds over which the rate of arrivals is taken, or three service times if these are longer
 
 
 class Lane:
@@ -54,8 +55,8 @@ class Lane:
         return own if trusted else model
 
     def learn(self, size: int, seconds: Seconds, *, first: bool, alone: bool) -> None:
-        """Learn from a batch, after the model's curve has. A lane that is alone has nothing to tell that the
-        model has not seen."""
+        """Learn from a batch, after the model's curve has. `alone`: the model has only this lane, so its own curve
+        would be the same as the model's."""
         if not alone:
             self._own_curve.observe(size, seconds, first=first)
             self._learned = self._model_curve.samples
@@ -65,7 +66,8 @@ class Lane:
 
 
 def lane_key(request: Request, *, per_item: bool, group_lengths: bool) -> tuple[bytes, int]:
-    """The key of a request's lane. Lengths are grouped by powers of two: padding then wastes less than half."""
+    """The key of a request's lane. Lengths are grouped by powers of two: the padding of inputs inside a function
+    then wastes less than half."""
     return (b"" if per_item else request.parameters, request.length.bit_length() if group_lengths else 0)
 
 

@@ -1,4 +1,5 @@
-"""What ended the wait of a request that was never sent to a worker: one failure for each setting that may have."""
+"""The failures of requests that were never sent to a worker in time: one for each setting that can end the wait.
+Used by `sealing`."""
 
 from penstock.types import Failure, Request, Seconds, has_own_limit
 

@@ -1,7 +1,8 @@
-"""Answers that are given again, each at the place of what was under way for it.
+"""The answers of deterministic models that a gateway remembers, to give them again. `runtime/collapse` uses it.
 
-Bounded by number and by bytes. The oldest goes first, unless it was asked for since it was last looked at: then it
-has another turn. That is nearly the order of use, and a hit costs no more than a note.
+Each answer has a place (see `places`), where before that its request was under way. The memory is bounded by number
+and by bytes. The oldest answer goes first, unless it was asked for since it was last looked at: then it stays for
+another round. That is nearly the order of last use, and a hit costs no more than a note.
 """
 
 from collections import deque
@@ -10,9 +11,8 @@ from typing import Generic, TypeVar
 from penstock.core.places import Place, Places
 from penstock.types import Seconds
 
-# A remembered answer: output, version, for whom it was made, when its time is over, and its place. It is a plain
-# tuple of plain things. The cycle collector forgets it at first sight, so a hundred thousand of them do not slow
-# it down.
+# A remembered answer: output, version, for whom it was made, when its time is over, and its place. A tuple that
+# holds only plain values is dropped from the cycle collector's lists, so a hundred thousand do not slow that down.
 Remembered = tuple[bytes, str, str | bytes, Seconds, Place]
 
 Owner = TypeVar("Owner")
@@ -22,15 +22,15 @@ LARGEST_PART = 16  # an answer above this part of all bytes would push out too m
 
 
 class Memory(Generic[Owner]):
-    """Remembered answers, bounded. `Owner`: what else stands in places meanwhile."""
+    """Remembered answers, bounded. `Owner`: what stands in a place while its answer is under way."""
 
     __slots__ = ("_max_bytes", "_max_entries", "_queue", "bytes", "evicted", "largest", "places", "used")
 
     def __init__(self, max_entries: int, max_bytes: int) -> None:
-        # The places of remembered answers, and of what their owners keep there meanwhile.
+        # The places of remembered answers, and of requests that are under way.
         self.places: Places[Remembered | Owner] = Places()
-        self.used: set[Place] = set()  # the places asked for since they were last looked at
-        # entries, the oldest first; also those whose place has been taken by another since
+        self.used: set[Place] = set()  # the places asked for since their answers were last looked at
+        # The answers, the oldest first, and also those whose place has been taken by another since.
         self._queue: deque[Remembered] = deque()
         self._max_entries, self._max_bytes = max_entries, max_bytes
         self.largest = max_bytes // LARGEST_PART
@@ -40,7 +40,7 @@ class Memory(Generic[Owner]):
     def put(
         self, place: Place, output: bytes, version: str, maker: str | bytes, expires: Seconds, now: Seconds
     ) -> bool:
-        """Keep an answer. Gives whether it was taken: what is too large is not."""
+        """Keep an answer. Returns whether it was kept: one that is too large is not."""
         size = OVERHEAD + len(place[0]) + len(output)
         if size > self.largest:
             return False
@@ -54,11 +54,12 @@ class Memory(Generic[Owner]):
         return True
 
     def forget(self, entry: Remembered) -> None:
-        """Forget an answer, and free its place. It goes on counting until it would have been looked at."""
+        """Forget an answer, and free its place. It counts for the bounds until its turn in the queue comes."""
         self.places.remove(entry[4], entry)
         self.used.discard(entry[4])
 
     def _look_at(self, entry: Remembered, now: Seconds) -> None:
+        """Drop the oldest answer, or keep it for another round if it was asked for."""
         output, _, _, expires, place = entry
         if self.places.get(place) is entry:  # its place may be another's by now
             if expires > now and place in self.used:

@@ -1,11 +1,12 @@
-"""Rates that are learned on line: how many come in a second, and how many come around each that does."""
+"""Rates that are measured as requests arrive. Each lane has an `ArrivalMeter`; `admission`, `tier_gate` and `parts`
+use `RateMeter`."""
 
 from math import exp
 
-GRAIN = 1 / 256  # of a window: what comes closer together than this comes at once
-YOUNG = 4.0  # windows after which a meter's first moment no longer matters
-BURST = 0.08  # of the window: arrivals that are closer together than that are of one burst
-REMEMBERED = 500.0  # arrivals over which the rate in bursts is taken
+GRAIN = 1 / 256  # of a window: arrivals that are closer together than this count as simultaneous
+YOUNG = 4.0  # windows after which it no longer matters when a meter began
+BURST = 0.08  # of the window: arrivals that are closer together than this are of one burst
+REMEMBERED = 500.0  # arrivals over which the rate in bursts is averaged
 
 
 class RateMeter:
@@ -19,8 +20,8 @@ class RateMeter:
         self._last = self._next = 0.0
 
     def add(self, now: float, number: float = 1.0) -> None:
-        """Count arrivals at `now`. For a request that was long under way `now` may lie before the last one's
-        time: it then counts as the same."""
+        """Count arrivals at `now`. If `now` lies before the last arrival, as it may for a request that was long
+        under way, both count as simultaneous."""
         if now > self._next:
             self._forget(now)
         self._count += number
@@ -34,17 +35,18 @@ class RateMeter:
         return self._count * exp((self._last - now) / self.window) / self.window
 
     def room(self, rate: float) -> float:
-        """How many more may come, whenever, without the rate becoming more than this."""
+        """How many more may come, at whatever time, without the rate becoming more than `rate`."""
         return rate * self.window - self._count
 
     def widen(self, window: float) -> None:
-        """Forget over another span, keeping the rate believed so far."""
+        """Change the window, and keep the rate that is believed so far."""
         self._count *= window / self.window
         self.window = window
 
 
 class ArrivalMeter(RateMeter):
-    """The rate of a lane's arrivals, and that which they themselves see: both alike but for traffic in bursts."""
+    """The rate of a lane's arrivals, and `peak`, the rate around each arrival. Both are alike unless arrivals come
+    in bursts."""
 
     __slots__ = ("_began", "_marked", "_seen", "_short", "peak")
 
@@ -66,15 +68,15 @@ class ArrivalMeter(RateMeter):
         super().widen(window)
 
     def rate(self, now: float) -> float:
-        """While it is young it has had no time to count to more, and says so: one of two that came together
-        belongs to a flood until time has shown otherwise."""
+        """Arrivals per second. A young meter has not seen a whole window, so its count is scaled up to one: two
+        requests that come together look like a flood until time has shown otherwise."""
         rate = super().rate(now)
         if self._began is None or now - self._began > YOUNG * self.window:
             return rate
         return rate / (1.0 - exp((self._began - now) / self.window - GRAIN))
 
     def _look_back(self, now: float) -> None:
-        """Those that came since the last look have seen each other, and those shortly before them."""
+        """Update `peak`: each arrival since the last look has seen the others, and those shortly before them."""
         new, span = self._count - self._marked, BURST * self.window
         if self._began is None:
             self._began = now

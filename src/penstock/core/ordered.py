@@ -1,8 +1,8 @@
-"""Requests by a time of theirs, the earliest first.
+"""Requests sorted by one of their time limits, the earliest first. Used by `by_urgency` and `tier`.
 
 They nearly always come in order, since most have the same time limits; then this is a plain queue and every
 operation is O(1). The few that come out of order go to a heap beside it, at O(log n).
-A request that no longer waits is dead, and is dropped when it comes to the front.
+A request that no longer waits is called dead, and is dropped when it comes to the front.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ class Ordered:
         self._heap: list[Entry] = []
 
     def __len__(self) -> int:
-        """How many stand here, the dead included."""
+        """How many entries there are, the dead included."""
         return len(self._run) + len(self._heap)
 
     def push(self, entry: Entry) -> None:
@@ -47,8 +47,8 @@ class Ordered:
         return run[0]
 
     def each(self) -> Iterator[Queued]:
-        """All requests that wait, the earliest first. Whoever asks for the next has taken the last one (cleared
-        `waiting`)."""
+        """All requests that wait, the earliest first. The caller must take each (clear `waiting`) before it asks
+        for the next."""
         run = self._run
         while run and not self._heap:
             request = run[0][2]

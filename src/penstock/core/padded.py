@@ -1,6 +1,7 @@
-"""How much of what the workers of a model run is padding, of late. `aftermath` tells of each batch."""
+"""Which part of the inputs that a model's workers ran lately was padding. `aftermath` reports each batch, and
+`/health` shows the share."""
 
-MEMORY = 1000.0  # batches that are remembered, those before them less and less
+MEMORY = 1000.0  # batches over which the share is averaged; older ones count less and less
 
 
 class PaddedShare:
@@ -10,7 +11,7 @@ class PaddedShare:
         self._rows = self._padding = 0.0
 
     def add(self, rows: int, padding: int) -> None:
-        """A batch of so many inputs was run, and so many of these were padding."""
+        """Note that a batch of so many inputs (`rows`) was run, padding included."""
         self._rows += rows - self._rows / MEMORY
         self._padding += padding - self._padding / MEMORY
 

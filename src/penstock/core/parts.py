@@ -1,4 +1,7 @@
-"""What the batcher of one model is made of. Each part has rules of its own; what takes several to know is here."""
+"""The parts that the batcher of one model is made of. `batcher` makes them; `sealing` and `aftermath` work on them.
+
+Each part has rules of its own. What is worked out from several parts is here.
+"""
 
 from math import inf
 
@@ -18,7 +21,7 @@ from penstock.core.rules import BatchingRules
 from penstock.core.safe_sizes import SafeSizes
 from penstock.types import Seconds
 
-DOUBT = 0.3  # seconds without a batch after which what was learned is put to the test
+DOUBT = 0.3  # seconds without a batch after which the learned times are doubted
 
 
 class Parts:
@@ -47,12 +50,13 @@ class Parts:
         self.padded = PaddedShare()
 
     def in_doubt(self, now: Seconds) -> bool:
-        """Whether no worker is busy for us, and none has been for so long that the learned time may no longer be
+        """Whether no worker is busy for us, and none has been for so long that the learned times may no longer be
         true."""
         return now - self.last_finish > DOUBT and not self.fleet.busy and self.fleet.healthy > 0
 
     def fit_curve(self) -> None:
-        """Count on batches only as large as fit into some worker. Grouped lengths have no size in common."""
+        """Let the curve end at the largest batch that fits into some worker. Where lengths are grouped, each class
+        has a largest size of its own, so nothing is changed."""
         if not self.rules.group_lengths:
             widest = self.safe_sizes.widest(self.fleet.workers)
             if widest != self.curve.limit:

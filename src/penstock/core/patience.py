@@ -1,4 +1,4 @@
-"""How long a batch may run before its worker counts as hung.
+"""How long a batch may run before its worker counts as hung. `sealing` sets this limit when it sends a batch.
 
 A batch that hangs holds all its members, and they have little time. So the limit follows what batches usually take,
 and leaves time to find the member that hangs:
@@ -11,15 +11,15 @@ and leaves time to find the member that hangs:
 A size larger than any seen so far may take more time in proportion: stopping a good worker costs more than waiting.
 
 No limit is above `processing`. Each batch that runs out of time doubles the limits of those after it, and each that
-succeeds halves them again: when everything has become slow it is the GPU, and cutting every batch short would never
-show how slow.
+succeeds halves them again: if everything has become slow the GPU is the reason, and it would never be learned how
+slow it is if every batch were cut short.
 """
 
 from penstock.core.estimator import GUARD, ServiceCurve
 from penstock.types import Seconds
 
-USUAL, SHORTEST = 5.0, 1.0
-SUSPECT, SHORTEST_SUSPECT = 3.0, 0.25
+USUAL, SHORTEST = 5.0, 1.0  # times the learned time, and seconds at least
+SUSPECT, SHORTEST_SUSPECT = 3.0, 0.25  # the same for a part of a batch that hung
 LEARNED = 8  # batches after which the learned time is believed
 
 
@@ -34,6 +34,7 @@ class Patience:
         self.in_a_row = 0  # batches that ran out of time, less those that succeeded since
 
     def limit(self, curve: ServiceCurve, size: int, *, hurry: bool) -> Seconds:
+        """How long a batch of this size may run. `hurry`: it is a part of a batch that hung."""
         if curve.samples - self.rehearsed < (1 if hurry else LEARNED):
             return self.processing
         noise = 1.0 + GUARD * curve.spread

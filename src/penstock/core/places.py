@@ -1,10 +1,12 @@
-"""Where the answer to a request is, or what is under way for it.
+"""Places: each holds the answer to a request of a deterministic model, or the request that is under way for it.
 
-A place is known by everything that makes an answer: the whole input, the model at its version, who may have it, the
-parameters. Compared as they are, no two can be taken for each other.
+Requests with the same place have the same answer. A place is everything that makes an answer: the whole input, the
+model at its version, who may have it, the parameters. These are compared as they are, so no two requests can be
+taken for each other by accident.
 
-Hashing a whole input is dear, and most are like no other. So a few bytes of it are looked at first: where nothing
-looks like it, nothing is the same.
+Hashing a whole input is dear, and most inputs are unlike all others. So a few bytes of an input, its glance, are
+looked up first: if no other has the same glance, no other is the same.
+`core.memory` and `runtime/collapse` use this.
 """
 
 from typing import Generic, TypeVar
@@ -24,6 +26,8 @@ def glance(text: bytes) -> Glance:
 
 
 class Places(Generic[Owner]):
+    """The places that are taken, and what stands in each."""
+
     __slots__ = ("glances", "taken")
 
     def __init__(self) -> None:

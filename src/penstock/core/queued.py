@@ -1,4 +1,5 @@
-"""A request and a batch as the batcher has them: with what only it needs to know of them."""
+"""A request and a batch as the batcher has them: with what only the batcher needs to know of them. All of `core`
+uses these; the pump hands them in and sends them out."""
 
 from dataclasses import dataclass
 
@@ -28,7 +29,7 @@ class BatchIds:
         return self.last
 
     def some(self, number: int) -> int:
-        """Take so many numbers. Gives the first of them."""
+        """Take so many numbers. Returns the first of them."""
         first = self.last + 1
         self.last += number
         return first
@@ -44,9 +45,9 @@ class Sealed(Batch):
     suspect: bool = False
     # Whether its worker may die or hang of it: one did, or its tenant is set apart for that.
     risky: bool = False
-    hurried: bool = False  # whether its limit is short, so that others like it have their turn
+    hurried: bool = False  # whether its time limit is short, so that other suspect batches have their turn
     apart: bool = False  # whether all its requests are of one tenant that has spoilt batches
     charged: bool = False  # whether its failure counts against that tenant already
-    # The workers into whose memory it did not fit, or a batch that it is a part of: with the size that each was
-    # given before that.
+    # The workers into whose memory this batch, or one that it is a part of, did not fit: each with the largest size
+    # that it was given before.
     did_not_fit: tuple[tuple[WorkerId, int], ...] = ()

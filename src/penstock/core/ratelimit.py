@@ -1,4 +1,5 @@
-"""How much each tenant may ask, where one process sees all of it.
+"""How much each tenant may ask, where one process sees all of it: a `penstock.quota.Limiter`. `roles/embedded.py`
+makes it. Over Redis `adapters/redis/records/quotas.py` takes its place.
 
 A minute is any sixty seconds, not one that starts on the full minute: what was let in is counted in slots of half a
 second, and a slot counts until its last instant is a minute old. So a minute never holds more than the limit, and a
@@ -20,12 +21,12 @@ from penstock.quota import MINUTE, Limits, over_quota
 from penstock.types import Seconds
 
 SLOTS = 2  # slots in a second
-COUNTED = int(MINUTE * SLOTS) + 1  # slots that count, the one in the making included
-MEMORY = MINUTE + 1.0 / SLOTS
-ROUNDING = 1e-9
+COUNTED = int(MINUTE * SLOTS) + 1  # slots that count, the current one included
+MEMORY = MINUTE + 1.0 / SLOTS  # seconds after which nothing that a tenant did counts any more
+ROUNDING = 1e-9  # seconds: covers rounding errors
 SHORTEST = 0.001  # seconds: the shortest wait that is worth telling
 LET_GO = 8  # idle accounts that are emptied whenever another one is remembered
-UNCOUNTED = 10**9  # told as what remains, where the minute is not limited
+UNCOUNTED = 10**9  # stands for how many requests remain if the minute is not limited
 NEWEST = 0.2  # weight of the newest gap between two answers
 
 

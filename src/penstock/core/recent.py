@@ -1,12 +1,12 @@
-"""Who was let in of late: the last few, so that a tenant that has had less than its share is known.
+"""Whose requests were let in last, so that a tenant that has had less than its share is known.
 
-A tier that is held to a part of the capacity has hardly anybody waiting. What waits then says nothing of whose turn
-it is, and those who were let in do. `tier_gate` keeps one such memory for each tier.
+In a tier that is held to a part of the capacity, hardly anybody waits. So the queue does not show whose turn it is,
+but the last requests that were let in do. `tier_gate` keeps one `Recent` for each tier.
 """
 
 from collections import deque
 
-REMEMBERED = 256
+REMEMBERED = 256  # requests
 
 
 class Recent:
@@ -27,7 +27,7 @@ class Recent:
                 del counts[oldest]
 
     def had_less(self, tenant: str) -> bool:
-        """Whether this tenant has had less than an even share of them."""
+        """Whether this tenant has had less than an even share of the requests that are remembered."""
         counts = self._counts
         # An even share: all that are remembered, by the number of different tenants with this one.
         return counts.get(tenant, 0) * (len(counts) + (tenant not in counts)) < len(self._tenants)

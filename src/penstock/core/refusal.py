@@ -1,8 +1,8 @@
 """Why the queue of a model refuses a request: it would be late, it costs too much, or there is no room for it.
 
-What cannot make its deadline is refused when it arrives, with the time after which it could. The last part of the
-longest queue, `ROOM`, is for tenants that have less than an even share of it. The rules among tiers are in
-`tier_gate`.
+`admission` asks this. A request that cannot make its deadline is refused when it arrives, and told after which time
+it could. The last part of the longest queue, `ROOM`, is for tenants that have less than an even share of it. The
+rules among tiers are in `tier_gate`.
 """
 
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ class AdmissionRules:
 def refusal(
     batcher: Batcher, rules: AdmissionRules, request: Request, now: Seconds, overtaken: float = 0.0
 ) -> Refused | None:
-    """Why this request is not let in, or None if it is. `overtaken`: the part of the service that goes to those who
-    overtake the last one of its tier."""
+    """Why this request is not let in, or None if it is. `overtaken`: the part of the service that goes to requests
+    which overtake the last one of its tier."""
     limit = batcher.rules.max_cost
     if request.cost > limit:
         return _too_dear(request, limit)
@@ -66,9 +66,9 @@ def refusal(
 def refusal_of_more(
     batcher: Batcher, rules: AdmissionRules, request: Request, number: int, now: Seconds
 ) -> Overloaded | None:
-    """Why the last of so many more is sure not to be let in, if all are like this one, which waits already. None:
-    they must be asked for one by one. Each that goes before it makes the queue longer, and none lets it overtake
-    more; so what is refused here would be refused there too. Holds where all requests cost the same."""
+    """Why the last of `number` more requests is sure not to be let in, if all are like this one, which waits
+    already. None: each must be asked for. The requests before the last one only make the queue longer. So what is
+    refused here would also be refused one by one. This holds where all requests cost the same."""
     before = number - 1
     expected = None
     if len(batcher.lanes) == 1:  # among several lanes it may overtake more than this one does
@@ -86,8 +86,8 @@ def refusal_of_more(
 
 
 def refusal_apart(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seconds) -> Refused | None:
-    """Why a request that is set apart is not let in, or None if it is. Such requests have a small part of the
-    queue."""
+    """Why a request of a culprit that is set apart is not let in, or None if it is. Such requests may fill only a
+    small part of the queue."""
     limit = batcher.rules.max_cost
     if request.cost > limit:
         return _too_dear(request, limit)
@@ -126,16 +126,22 @@ def _hopeless(request: Request, batch: Seconds) -> HopelessDeadline:
 def is_full(
     batcher: Batcher, request: Request, limit: float, waiting: float, each: float = 1.0, more: int = 0
 ) -> bool:
-    """Whether a queue in which so much waits has no room for one more of this tenant, whose requests take `each`,
-    once so many `more` of them wait. The last part is kept for tenants with less than an even share. That is
-    counted with one tenant more than there are, since somebody may yet come."""
+    """Whether a queue has no room for this request. `waiting`: how much is in the queue. `each`: how much a request
+    of this tenant takes. `more`: how many more of the tenant's requests are to count as waiting. The last part of
+    the queue is kept for tenants with less than an even share."""
     waiting += more * each
     if waiting >= limit:
         return True
     if waiting < limit - int(ROOM * limit):
         return False
-    own, tenants = more, 1
+    own, tenants = more, 0
     for lane in batcher.lanes.values():
         here, others = lane.buffer.shared_by(request)
         own, tenants = own + here, tenants + others
-    return own * each * tenants >= limit
+    return is_beyond_share(own * each, tenants, limit)
+
+
+def is_beyond_share(own: float, tenants: int, limit: float) -> bool:
+    """Whether a tenant has no less than an even share of a limit. `own`: what the tenant has. `tenants`: how many
+    wait. The share is counted with one tenant more, since another may yet come."""
+    return own * (tenants + 1) >= limit

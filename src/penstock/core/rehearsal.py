@@ -1,11 +1,12 @@
-"""What is learned of batches that nobody asked for: those of a warm-up.
+"""What is learned from the batches of a warm-up, which nobody asked for. `batcher` reports them, and `aftermath`
+reports which sizes real batches have had.
 
 - The first run of a size on a worker tells what a new size costs, and is kept apart. The later ones tell how long a
   batch takes.
-- Made-up inputs tell something as long as no real batch has been learned from. After that they might mislead.
-- A real input, run again in idle moments, tells of sizes that no real batch has had.
-- Neither tells how long a batch may take at most, for real inputs may be larger: until there were eight real
-  batches none is cut short.
+- Times of made-up inputs count until a real batch has been learned from. After that they might mislead.
+- Times of a real input, run again in idle moments, count for sizes that no real batch has had.
+- Neither says how long a batch may take at most, since real inputs may be larger: no batch is cut short until eight
+  real ones have been run (`patience`).
 """
 
 from statistics import median
@@ -15,7 +16,7 @@ from penstock.types import Rung
 
 
 class Rehearsals:
-    """What one model's batcher has from warm-ups."""
+    """What one model's batcher has learned from warm-ups."""
 
     __slots__ = ("_curve", "_real")
 
@@ -28,7 +29,8 @@ class Rehearsals:
         self._real.add(size)
 
     def learn(self, rung: Rung, *, real: bool) -> int:
-        """Gives how many samples the curve has had of it. `real`: the input came from a client."""
+        """Learn from one size of a warm-up. Returns how many samples the curve took from it. `real`: the input came
+        from a client."""
         curve, known = self._curve, self._curve.samples
         if rung.size in self._real or (self._real and not real):
             curve.shape.compare(rung.first, median(rung.again))

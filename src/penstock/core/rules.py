@@ -1,4 +1,4 @@
-"""What one model's batcher goes by."""
+"""The settings that one model's batcher goes by. `from_config/rules.py` makes them."""
 
 from dataclasses import dataclass, field
 from math import inf
@@ -11,7 +11,8 @@ from penstock.types import Seconds
 
 @dataclass(frozen=True, slots=True)
 class BatchingRules:
-    """What one model's batcher needs to know. Every number is a setting."""
+    """What one model's batcher needs to know. Most of these are settings of the same name
+    (docs/configuration.md)."""
 
     model: str = "model"
     max_batch: int = 64

@@ -1,14 +1,16 @@
 """The largest batch that fits into a worker's memory, found out by batches that did not fit.
 
-    a batch of n does not fit          → half of n from now on; where n was a trial, what had fitted before
-    some time later, `wait`            → a batch may be a quarter larger, or of the next allowed size: a trial
-    a trial fits                       → its size is the limit, and the next trial may come soon, `STEP`
-    a trial does not fit               → `wait` doubles
-    one input alone does not fit       → it was to blame: the limits of the batches it was in are as before
-    the limit is the largest batch     → it is forgotten
+`aftermath` reports batches that fitted or did not; `sealing` asks how large the next one may be.
 
-A limit is one worker's and one shape's: with lengths grouped, long inputs say nothing of short ones. Only the
-workers of a model and its classes of length have limits, so that they are few.
+    a batch of n does not fit          → half of n from now on; where n was a trial, what had fitted before
+    `wait` seconds later               → a batch may be a quarter larger, or of the next allowed size: a trial
+    a trial fits                       → its size is the limit, and the next trial may come after `STEP` seconds
+    a trial does not fit               → `wait` doubles
+    one input alone does not fit       → that input was to blame: the limits are as they were before its batches
+    the limit is the largest batch     → the limit is forgotten
+
+There is one limit for each worker and each class of lengths (`Shape`), if lengths are grouped: long inputs say
+nothing of short ones. So there are few limits.
 """
 
 from collections.abc import Iterable
@@ -37,8 +39,8 @@ class SafeSizes:
     __slots__ = ("_largest", "_limits", "_sizes")
 
     def __init__(self, largest: int, sizes: Sizes = ANY) -> None:
-        """`largest`: the largest batch there is. `sizes`: those that batches may have: what is padded needs the
-        memory of the size that is run."""
+        """`largest`: the largest batch that rules allow. `sizes`: the sizes that batches may have. A padded batch
+        needs the memory of the size that is run."""
         self._largest = largest
         self._sizes = sizes
         self._limits: dict[tuple[WorkerId, Shape], _Limit] = {}
@@ -49,12 +51,12 @@ class SafeSizes:
         return bool(self._limits)
 
     def of(self, worker: WorkerId, shape: Shape) -> int:
-        """The size that fits, as far as is known."""
+        """The largest size that fits, as far as is known."""
         limit = self._limits.get((worker, shape))
         return self._largest if limit is None else limit.size
 
     def at_most(self, worker: WorkerId, shape: Shape, now: Seconds) -> int:
-        """How large the next batch may be; more than what has fitted, if a trial is due."""
+        """How large the next batch may be. This is larger than what has fitted if a trial is due."""
         limit = self._limits.get((worker, shape))
         if limit is None:
             return self._largest
@@ -106,7 +108,7 @@ class SafeSizes:
         return max((self.of(worker, 0) for worker in workers), default=self._largest)
 
     def smallest(self) -> dict[WorkerId, int]:
-        """For each worker that has a limit: the size that fits, of the shape that takes most."""
+        """For each worker that has a limit: the size that fits, for the class of lengths that needs most memory."""
         found: dict[WorkerId, int] = {}
         for (worker, _), limit in self._limits.items():
             found[worker] = min(limit.size, found.get(worker, limit.size))

@@ -1,7 +1,11 @@
-"""Which batches go now, and to which workers; whose time is over; and when to look again."""
+"""Which batches go now, and to which workers; whose time is over; and when to look again.
+
+`batcher` calls `step`, which returns after one pass over retries, lanes and those who are set apart.
+"""
 
 from math import inf
 
+from penstock.core import novelty
 from penstock.core.ahead import Ahead
 from penstock.core.apart import OVERDUE
 from penstock.core.delivery import Delivery
@@ -16,9 +20,9 @@ from penstock.core.queued import Sealed
 from penstock.core.turns import Turns
 from penstock.types import Outcome, Reason, Reply, Seconds
 
-EXPIRY_SLACK = 0.001  # look a millisecond after the last possible moment: then it has surely passed
-# How long a retry waits for a shared worker other than the one that failed it: two batchers, each with the worker
-# that the other waits for, must not wait for ever.
+EXPIRY_SLACK = 0.001  # seconds: look this long after the last possible moment, so that it has surely passed
+# Seconds that a retry waits for a shared worker other than the one that failed it. It must end: two batchers might
+# each hold the worker that the other waits for.
 INSIST = 0.1
 FULL = (Reason.FULL, Reason.COST)  # why a batch may be handed ahead: it would not grow any more
 
@@ -34,7 +38,8 @@ class Sealing:
         self._ahead = Ahead(parts)
 
     def step(self, effects: Effects, now: Seconds) -> Effects:
-        """Decide what to send and whom to tell that it is too late. Both are added to `effects`."""
+        """Decide which batches to send, and which requests to answer because they are too late. Both are added to
+        `effects`."""
         wakes = [self._fleet.wake(now)]
         apart = self._apart
         overdue = apart.waiting > 0 and now > apart.free_at + OVERDUE
@@ -85,7 +90,8 @@ class Sealing:
         return wakes
 
     def _expire(self, lane: Lane, now: Seconds, effects: Effects) -> None:
-        """Answer what can no longer make it, and note when the next one could no longer."""
+        """Answer requests that can no longer be in time, and note when the next one will be too late
+        (`give_up`)."""
         buffer, horizon = lane.buffer, self._horizon(lane, now)
         lane.horizon = horizon
         while (urgent := buffer.most_urgent(horizon)) is not None:
@@ -97,7 +103,7 @@ class Sealing:
         lane.give_up = inf
 
     def _horizon(self, lane: Lane, now: Seconds) -> Seconds:
-        """How long a batch sealed now would take, with its guard."""
+        """How long a batch sealed now would take, with a guard for the spread."""
         if self._parts.in_doubt(now):
             return 0.0
         curve, waiting = lane.curve, lane.buffer.waiting
@@ -108,6 +114,7 @@ class Sealing:
         return curve(min(size, curve.largest)) * (1.0 + GUARD * max(curve.spread, LEAST_SPREAD))
 
     def _retry(self, delivery: Delivery, now: Seconds, effects: Effects) -> list[Seconds]:
+        """Send the retries that are due and for which there is a worker. Returns when to look again."""
         fleet = self._fleet
         late = delivery.expire(self._curve, now)
         effects.replies += late
@@ -139,6 +146,7 @@ class Sealing:
         return [*wakes, delivery.next_expiry(self._curve) + EXPIRY_SLACK]
 
     def _seal(self, lanes: list[Lane], now: Seconds, effects: Effects) -> list[Seconds]:
+        """Seal batches for idle workers, as the policy says. Returns when to ask it again."""
         if len(lanes) > 1:
             lanes = self._turns.in_order(lanes, strict=self._rules.tiers.strict)
         load = sum(lane.meter.rate(now) for lane in lanes)
@@ -191,7 +199,7 @@ class Sealing:
         return 1 if worker.on_probation else self._fits(worker, shape, now)
 
     def _decide(self, lane: Lane, load: float, fits: int, now: Seconds) -> Decision:
-        """What the policy says. `fits`: how large a batch the worker may have that would get it."""
+        """What the policy says. `fits`: how large a batch may be for the worker that would get it."""
         rules, buffer, fleet = self._rules, lane.buffer, self._fleet
         if self._parts.draining:
             return Send(rules.max_batch, Reason.DRAIN)
@@ -222,14 +230,16 @@ class Sealing:
         )
 
     def _seal_one(self, lane: Lane, decision: Send, worker: Worker, now: Seconds, effects: Effects) -> None:
+        """Seal a batch of the most deserving requests of this lane, and send it to this worker."""
         batch = self._take(lane, decision, worker, now)
         if batch is not None:
             lane.last_dispatch = now
             self._send(worker, batch, now, effects)
 
     def _take(self, lane: Lane, decision: Send, worker: Worker, now: Seconds) -> Sealed | None:
-        """Seal the best of what waits in this lane for this worker. None if all that is to be set apart."""
-        size = self._size_for(lane, min(decision.size, self._largest(worker, lane.key[1], now)), now)
+        """Seal a batch for this worker. Returns None if all its requests are to be set apart."""
+        most = min(decision.size, self._largest(worker, lane.key[1], now), lane.buffer.waiting)
+        size = self._size_for(lane, worker, most, now)
         requests = lane.buffer.take(size, self._rules.max_cost, now)
         if self._apart.known:
             requests, guilty = self._apart.divide(requests, now)
@@ -243,17 +253,21 @@ class Sealing:
             self._turns.taken(batch, now)
         return batch
 
-    def _size_for(self, lane: Lane, most: int, now: Seconds) -> int:
-        """How many of a lane go now, where its policy would send so many: all, padded, or what fits."""
-        sizes, buffer = self._rules.sizes, lane.buffer
-        if not sizes.allowed:
-            return most
-        room = self._rules.max_cost * buffer.waiting / (buffer.cost or 1.0)  # with padding, at the mean cost
-        waiting = min(buffer.waiting, most, sizes.largest_in(room))
-        return self._goes_of(lane, waiting, inf if self._fleet.free > 1 else lane.give_up - now)
+    def _size_for(self, lane: Lane, worker: Worker, most: int, now: Seconds) -> int:
+        """How many of a lane go to this worker, if the policy would send `most`: all, padded; or what fits a
+        size."""
+        sizes, buffer, shape = self._rules.sizes, lane.buffer, self._curve.shape
+        patience = inf if self._fleet.free > 1 else lane.give_up - now
+        if sizes.allowed:
+            # A padded batch must not cost more than `max_cost`, if its inputs cost what those that wait do.
+            room = self._rules.max_cost * buffer.waiting / (buffer.cost or 1.0)
+            return self._goes_of(lane, min(most, sizes.largest_in(room)), patience)
+        if shape.dear:
+            return novelty.to_send(worker, most, lane.curve, shape.seconds, patience, now)
+        return most
 
     def _goes_of(self, lane: Lane, waiting: int, patience: Seconds) -> int:
-        """How many go of so many that wait in a lane, if its next batch is as large as it may be."""
+        """How many of `waiting` requests go, if the lane's next batch is as large as it may be."""
         sizes = self._rules.sizes
         if not sizes.allowed:
             return waiting

@@ -1,7 +1,7 @@
-"""What a batch of a size costs that its worker has never run.
+"""What it costs a worker to run a size of batch for the first time. Used by `estimator`.
 
 The first batch of a size makes many GPUs compile, capture or plan something, which may take far longer than the
-batch. That time belongs to the shape and not to batches, so the service curve learns it apart.
+batch. Later batches of the size do not take that time, so the service curve leaves it out and learns it here.
 """
 
 from collections import deque
@@ -9,12 +9,12 @@ from statistics import median
 
 from penstock.types import Seconds
 
-REMEMBERED = 9  # pairs of a first run and a later one that the cost is the median of
-DEAR = 0.5  # of what a batch takes: first runs that cost less than that more tell of batches like any other
+REMEMBERED = 9  # pairs of a first run and a later one; the cost is their median
+DEAR = 0.5  # of a batch's time: if first runs take less than this more, they are learned like other batches
 
 
 class ShapeCost:
-    """What the first run of a size takes longer than the later ones, by pairs of both."""
+    """By how much the first run of a size takes longer than later ones."""
 
     __slots__ = ("_pairs", "dear", "seconds")
 
@@ -28,7 +28,7 @@ class ShapeCost:
         return bool(self._pairs)
 
     def compare(self, first: Seconds, later: Seconds) -> None:
-        """Take in what a size took the first time, and what it takes since."""
+        """Take in how long a size took the first time, and how long a later run took."""
         self._pairs.append((first - later, later))
         self.seconds = max(0.0, median([more for more, _ in self._pairs]))
         self.dear = self.seconds > DEAR * median([later for _, later in self._pairs])

@@ -1,8 +1,9 @@
-"""What each tenant holds of something that is bounded by number and by bytes: the rules are in `penstock.share`.
+"""How many things, and how many bytes, each tenant holds in a store that is bounded. `penstock.share` has the
+rules.
 
-`runtime.tasks`, `.idempotency` and `.dead_letters` have one each. They ask `full` before they take a thing in, or
-`overgrown` and `overfull` afterwards, and forget what they may until there is room. Only what was taken may grow or
-be given back; nothing here checks that.
+The stores are `runtime.tasks`, `.idempotency` and `.dead_letters`; each has a `Shares`. A store asks `full` before
+it takes a thing in, or `overgrown` and `overfull` afterwards, and forgets what it may until there is room. Only a
+thing that was taken may grow or be given back; nothing here checks that.
 """
 
 from penstock.share import LITTLE, RESERVED, Full
@@ -12,34 +13,35 @@ class Shares:
     __slots__ = ("_held", "_most", "_most_bytes", "_share", "bytes", "number")
 
     def __init__(self, most: int, most_bytes: int, share: float = 1.0) -> None:
-        """`most`, `most_bytes`: what all may hold together; `share`: the part of either that one tenant may."""
+        """`most`, `most_bytes`: what all tenants may hold together. `share`: the part of each that one may hold."""
         self._most, self._most_bytes, self._share = most, most_bytes, share
         self._held: dict[str, tuple[int, int]] = {}  # by tenant, how many things it holds and how many bytes
         self.number = 0
         self.bytes = 0
 
     def held(self, tenant: str) -> tuple[int, int]:
+        """How many things a tenant holds, and how many bytes."""
         return self._held.get(tenant, (0, 0))
 
     def take(self, tenant: str, size: int) -> None:
-        """Note that a tenant holds one thing more. Whether there is room is not asked."""
+        """Note that a tenant holds one thing more. This does not check whether there is room."""
         self._add(tenant, 1, size)
 
     def give(self, tenant: str, size: int) -> None:
-        """Note that a tenant no longer holds a thing, with the size that it has by now."""
+        """Note that a tenant no longer holds a thing. `size`: what the thing counts for now."""
         self._add(tenant, -1, -size)
 
     def grow(self, tenant: str, size: int) -> None:
-        """Note that one of a tenant's things has become so much larger, or smaller."""
+        """Note that one of a tenant's things has become larger by `size`, or smaller."""
         self._add(tenant, 0, size)
 
     def full(self, tenant: str, size: int) -> Full | None:
-        """Why one more thing of this size has no room, or None."""
+        """Why there is no room for one more thing of this size, or None if there is."""
         number, held = self.held(tenant)
         return self._full(tenant, number + 1, held + size, self.number + 1, self.bytes + size, grown=False)
 
     def overgrown(self, tenant: str) -> Full | None:
-        """Why a tenant holds too much by now, or None."""
+        """Why a tenant holds too much now, or None if it does not."""
         return self._full(tenant, *self.held(tenant), self.number, self.bytes, grown=True)
 
     @property

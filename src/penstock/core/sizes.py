@@ -1,15 +1,17 @@
-"""Which sizes a batch may have, and how many requests go where their number is none of these.
+"""Which sizes a batch may have, and how many requests go if their number is none of these.
 
-Some models are dear to run at a size for the first time, so they are run at a few sizes only. A batch of another
-size is padded to the next allowed one by repeating its last input, and what comes out of the repetitions reaches
-nobody. Or what fits goes, and the rest is kept for the next batch:
+Some models are dear to run at a size for the first time, so they are run at a few sizes only. If the number that
+waits is not an allowed size, there are two ways. All go, padded to the next size: the last input is repeated, and
+the outputs of the repetitions are thrown away. Or as many go as fit a size, and the rest is kept for the next
+batch.
 
-- Padding makes all of them wait longer: the time of the padded batch beyond that of the batch that fits.
-- Keeping makes the rest wait for a batch of its own. The sum of these waits decides. So padding never takes more of
-  a worker's time than what fits and, after it, the rest.
-- If the rest would be too late then, and nobody is late in the padded batch, all go.
+- With padding, every request waits longer, by the difference of the two batch times.
+- With keeping, each request of the rest waits for a batch of its own.
+- The way with the smaller sum of waits is taken. So a padded batch never takes more of a worker's time than the two
+  batches would.
+- Exception: all go if the rest would otherwise be too late, and nobody is late in the padded batch.
 
-`core.sealing` asks this, and the service curve goes by the size that is run.
+`core.sealing` asks this. The service curve uses it too, since a padded batch takes as long as the size that is run.
 """
 
 from bisect import bisect_left, bisect_right
@@ -21,17 +23,17 @@ from penstock.types import Seconds
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The sizes that a batch may have, in ascending order; none: any."""
+    """The sizes that a batch may have, in ascending order. An empty tuple means that every size is allowed."""
 
     allowed: tuple[int, ...] = ()
 
     def padded(self, size: float) -> float:
-        """The size at which so many are run. Beyond the largest, nothing is padded."""
+        """The size at which a batch of `size` is run. Beyond the largest size nothing is padded."""
         place = bisect_left(self.allowed, size)
         return size if place == len(self.allowed) else self.allowed[place]
 
     def fitting(self, size: float) -> int:
-        """The largest allowed size that so many fill; 0 if they fill none."""
+        """The largest allowed size that `size` requests fill; 0 if they fill none."""
         if not self.allowed:
             return int(size)
         place = bisect_right(self.allowed, size)
@@ -42,8 +44,9 @@ class Sizes:
         return self.fitting(room) or self.allowed[0]
 
     def to_send(self, waiting: int, seconds: Callable[[int], Seconds], patience: Seconds) -> int:
-        """How many of so many that wait go now: all, padded, or what fits. `seconds`: how long a batch of so many
-        takes. `patience`: how much later than in what fits, if it goes now, the most urgent may be answered."""
+        """Returns how many of the waiting requests go now: all, padded; or as many as fit a size. `seconds(n)`: how
+        long a batch of n takes, padding included. `patience`: by how many seconds the most urgent request may be
+        answered later than in the batch that fits, if that goes now."""
         fitting = self.fitting(waiting)
         if fitting in (0, waiting):
             return waiting
@@ -58,6 +61,6 @@ ANY = Sizes()
 
 
 def powers_to(largest: int) -> Sizes:
-    """The powers of two below the largest size, and that itself, whatever it is."""
+    """The powers of two below the largest size, and the largest size itself."""
     powers = [1 << exponent for exponent in range((largest - 1).bit_length())]
     return Sizes((*powers, largest))

@@ -1,10 +1,12 @@
-"""The requests of one tier: its tenants take turns, each with its earliest deadline first.
+"""The requests of one tier: its tenants take turns, each with its earliest deadline first. `buffer` has one for
+each tier of a lane.
 
 Whose turn it is goes by virtual time (start-time fair queueing): a tenant that was served comes again when the
-others have had as much, by cost, whatever each has queued. Whoever comes, or comes again, is nearly always behind
-all others (always, where requests cost the same): turns are a plain queue, with a heap for the exceptions.
-Most tenants have one request waiting at a time, and there are thousands: it stands for its tenant, and a queue is
-made for the second one only.
+others have had as much, by cost, whatever each has queued. A tenant that comes, or comes again, is nearly always
+behind all others (always, where requests cost the same). So the turns are a plain queue, with a heap for the
+exceptions.
+There may be thousands of tenants, and most have one request waiting at a time. That request stands for its tenant;
+a queue for the tenant is made only when a second one comes.
 """
 
 from collections import deque
@@ -16,8 +18,8 @@ from penstock.core.ordered import Ordered
 from penstock.core.queued import Queued
 from penstock.types import Seconds
 
-SLACK = 512  # dead entries not worth compacting for
-ROUNDING = 1e-9
+SLACK = 512  # dead entries: fewer are not worth compacting for
+ROUNDING = 1e-9  # covers rounding errors of virtual times
 
 Late = tuple[float, int, Queued]  # virtual time of a turn, a number that breaks ties, and whose turn it is
 
@@ -78,9 +80,9 @@ class Tier:
         return 0 if found is None else len(found) if isinstance(found, Ordered) else 1
 
     def overtakes(self, tenant: str, size: float, own: int) -> float:
-        """How many requests here would go after one more of this tenant. Until its turn each of the other tenants
-        has had as much as this one has (`own`), and one more. `size`: its cost as a multiple of what the others'
-        requests cost."""
+        """How many requests here would go after one more of this tenant. Before its turn, each of the other tenants
+        has as many turns as this tenant has requests (`own`), and one more. `size`: the request's cost as a
+        multiple of what the others' requests cost."""
         here = self.of_tenant(tenant)
         others = len(self.tenants) - (here > 0)
         before = self.waiting - here - others * (own + 1) * size
@@ -96,9 +98,9 @@ class Tier:
         now: Seconds,
         ageing: Seconds,
     ) -> float:
-        """Add the next requests to `taken`, until these are `count`; or until they are `enough` and this tier's
-        virtual time is no longer below `until`; or until the next does not fit in `room`. Gives what they cost.
-        Something must wait. The tier is as old as the first of them."""
+        """Add the next requests to `taken`. Stop when `taken` has `count` requests; or when it has `enough` and
+        this tier's virtual time has reached `until`; or when the next request does not fit in `room`. Returns what
+        the added ones cost. Something must wait. For ageing, the tier is as old as the first request added."""
         if until == inf and len(self.tenants) == 1:
             return self._serve_only(taken, count, room, now, ageing)
         before, virtual = len(taken), self.virtual
@@ -123,8 +125,9 @@ class Tier:
         return spent
 
     def _take_turns(self, taken: list[Queued], bound: int, room: float) -> tuple[float, float]:
-        """Add requests whose turn it is to `taken` until these are `bound`, or the next does not fit in `room`.
-        As many must wait. Gives what they cost, and the same with a place for each that costs nothing."""
+        """Add requests whose turn it is to `taken`, until that has `bound` requests or the next does not fit in
+        `room`. That many must wait. Returns what the added ones cost; and the same with each that costs nothing
+        counted as 1."""
         tenants, turns, late = self.tenants, self._turns, self._late
         spent, for_nothing, wanted = 0.0, 0, bound - len(taken)
         while wanted:
@@ -163,8 +166,8 @@ class Tier:
     def _serve_only(
         self, taken: list[Queued], count: int, room: float, now: Seconds, ageing: Seconds
     ) -> float:
-        """Serve as `serve` does, where all that waits is one tenant's: there is nobody to be fair to, and the
-        books are kept once."""
+        """Serve as `serve` does, where all that waits is one tenant's: there is nobody to be fair to, so virtual
+        times are updated once for all."""
         token = self._next()
         found = self.tenants.pop(token.tenant)
         spent = share = 0.0
@@ -218,7 +221,8 @@ class Tier:
         return turns.popleft()
 
     def begin(self, clock: float) -> None:
-        """Begin, since nobody has waited here until now: an absent tier saves up no claim on the past."""
+        """Begin again, since nothing has waited here until now. A tier has no claim to service for the time in
+        which it had no requests."""
         self.virtual = max(self.virtual, clock)
         self.by_urgency.clear()
         if self._discarded:
@@ -241,7 +245,7 @@ class Tier:
         self.tenants = {name: self.tenants[name] for name in names}
 
     def _has_some(self, tenant: str) -> bool:
-        """Whether that tenant has anything left."""
+        """Whether that tenant has any request left that waits."""
         found = self.tenants[tenant]
         if isinstance(found, Ordered):
             found.compact()

@@ -1,30 +1,33 @@
-"""How much of the capacity the lower tiers may have.
+"""How much of the capacity the lower tiers may have. `admission` asks this after `refusal`.
 
 Where several tiers are in use (requests of more than one have come within a minute):
-- The lowest tier is let in at up to `lowest_share` of the capacity while others wait; the rest is headroom, lent to
-  it while nobody does. Those of better tiers who fit into the next batch do not count as waiting: they are the
-  batch, and nothing that is let in behind them keeps them. Else one paid request now and then would idle GPUs.
+- The lowest tier is let in at up to `lowest_share` of the capacity while others wait. It may use the rest while
+  nobody else waits. Requests of better tiers that fit into the next batch do not count as waiting, since nothing
+  that is let in behind them delays them. Otherwise one paid request now and then would idle GPUs.
 - With `warning` requests waiting the lowest tier is refused, with `critical` all but the best. Both numbers are for
-  a capacity of `reference` requests a second and grow and shrink with it, so what they say is a time: a queue that
-  takes 0.31 s, or 1.56 s, to drain. But two, or four, full batches for each worker may always wait: while all
-  workers are busy the queue is the batch, and a slow model's 0.31 s would not hold a single one.
-- Who is in a hurry is late long before that. So, unless tiers are strict, all but the best are refused as well
-  while one of the best that came now would spend more than a quarter of its time in the queue. Weights alone would
-  give the best tier its part of the service and no more, and refuse some of it although all of it fits.
-- All of that leaves each tier its own part. Unless tiers are strict, the depths and the shares refuse a tier only
-  what is beyond its weight's part of the capacity. A best tier in a hurry leaves the lowest tier that part too; to
-  those between it leaves as much as it asks for beyond what fits beside that, and no more than to the lowest.
-- Of its part, a tier has a little more for tenants that have had less of it than its others.
-- A lower tier is also refused what would be late if better ones go on coming as they do. The forecast knows only
-  who waits now, and would let it in to expire.
+  a capacity of `reference` requests a second and grow and shrink with the capacity. So they mean a time: a queue
+  that takes 0.31 s, or 1.56 s, to drain. But two, or four, full batches for each worker may always wait: while all
+  workers are busy the queue is the batch, and in 0.31 s a slow model may not run a single one.
+- Requests with little time are late long before that. So, unless tiers are strict, all but the best tier are
+  refused as well while a request of the best tier that came now would spend more than a quarter of its time in the
+  queue. Weights alone would give the best tier its part of the service and no more, and refuse some of its requests
+  although all of them fit.
+- Each tier keeps its own part whatever these rules say. Unless tiers are strict, a tier is refused only what goes
+  beyond its weight's part of the capacity. While the best tier has little time, the lowest tier keeps its part too.
+  A tier between them then keeps the amount by which the best tier asks for more than the lowest leaves it, and no
+  more than the lowest keeps.
+- A tier's part is a little larger for tenants that have had less of it than the tier's other tenants.
+- A lower tier is also refused what would be late if better tiers go on arriving as they do. The forecast knows only
+  who waits now: it would let such a request in, and the request would expire.
 - A tier may fill its `queue_share` of the longest queue and no more.
-Elsewhere nothing is refused here, so that a single tenant can use all of its GPUs. The best tier never is.
+Where only one tier is in use nothing is refused here, so that a single tenant can use all of its GPUs. The best
+tier is never refused here.
 """
 
 from math import expm1, inf, log
 
 from penstock.core.batcher import Batcher
-from penstock.core.capacity import CapacityRules, capacity, depths
+from penstock.core.capacity import CapacityRules, depth_limits, own_capacity
 from penstock.core.estimator import GUARD, LEAST_SPREAD
 from penstock.core.forecast import SURE, can_wait, forecast, in_turn
 from penstock.core.meters import RateMeter
@@ -35,23 +38,21 @@ from penstock.types import Request, Seconds
 
 IN_USE = 60.0  # seconds since two tiers were last seen, after which they count as one again
 WINDOW = 1.0  # seconds over which a tier's part is measured: what the lowest may have follows within 2 s
-LASTING = (
-    5.0  # seconds over which what the best tier asks for is taken: whether it fits is not a matter of chance
-)
+LASTING = 5.0  # seconds over which the demand of the best tier is averaged, so that chance matters little
 # The part of its time that the best tier may spend in the queue; beyond it, the best tier comes first altogether.
 PRESSED = 0.25
-NEWEST = 0.05  # weight of the newest request in that time, which each client may choose for itself
+NEWEST = 0.05  # weight of the newest request in the mean of these times, which clients may choose
 # Added to a tier's part of the capacity, for tenants that have had less of that part than the others.
 BEYOND = 0.1
-RARELY = 0.01  # requests in a window below which a part of the capacity is none
-LEAST_LEFT = 0.05  # the part of the service that is left to a tier even if better ones leave it nothing
-SOONEST = 0.001
+RARELY = 0.01  # requests in a window: a part of the capacity that is less than this counts as none
+LEAST_LEFT = 0.05  # the part of the service that a tier is assumed to have, however much better tiers take
+SOONEST = 0.001  # seconds: the shortest `Retry-After`
 
 
 def tier_refusal(batcher: Batcher, rules: CapacityRules, request: Request, used: float) -> Overloaded | None:
-    """Why this request's tier is not let in now, or None. `used`: the part of the capacity it has had of late."""
+    """Why this request's tier is not let in now, or None. `used`: the part of the capacity it has had lately."""
     tier = request.tier
-    rate = capacity(batcher)
+    rate = own_capacity(batcher)
     if tier == 0 or not rate:  # nobody is healthy, or nobody knows yet: the forecast decides
         return None
     depth, lowest = batcher.depth, tier == len(batcher.depth.by_tier) - 1
@@ -63,7 +64,7 @@ def tier_refusal(batcher: Batcher, rules: CapacityRules, request: Request, used:
     if is_owed(used, kept_part(batcher, rules, tier), rate):
         return None
     waiting = batcher.waiting - depth.by_tier[tier] + in_turn(batcher, request)
-    warning, critical = depths(batcher, rules)
+    warning, critical = depth_limits(batcher, rules)
     limit = warning if lowest else critical
     if waiting >= limit:
         return Overloaded(
@@ -93,16 +94,16 @@ def kept_part(batcher: Batcher, rules: CapacityRules, tier: int) -> float:
 
 
 def is_owed(used: float, part: float, rate: float) -> bool:
-    """Whether a tier that has had `used` of late may have one more request, to come to this part of the capacity.
-    If it is let in once every 1 / (part × rate) seconds, its meter says just so much before each; where that is
-    seldom, it says far less than the part."""
+    """Whether a tier that has had `used` lately may have one more request, so that it comes to `part` of the
+    capacity. A tier that is let in once every 1 / (part × rate) seconds has its part. The formula says what its
+    meter then shows just before each request: if these are rare, that is far less than the part."""
     each = part * rate * WINDOW
     return each > RARELY and used * rate * WINDOW * expm1(1.0 / each) < 1.0
 
 
 def best_pressed(batcher: Batcher, patience: Seconds, now: Seconds) -> Seconds:
-    """How long the best tier needs all there is: until one of its requests that comes would wait only half its
-    time."""
+    """How many seconds the best tier needs the whole capacity: until a request of it that arrives spends no more
+    than `PRESSED` of its time in the queue. Zero or less if it does not need it now."""
     if not batcher.depth.by_tier[0] or batcher.rules.tiers.strict:  # no other tier keeps the best waiting
         return 0.0
     expected = forecast(batcher, 0, now)
@@ -110,9 +111,9 @@ def best_pressed(batcher: Batcher, patience: Seconds, now: Seconds) -> Seconds:
 
 
 def own_wait(batcher: Batcher, tier: int, better: float, in_tier: float) -> Seconds:
-    """How long a request that comes now will wait behind so many of its own tier, if better ones go on taking
-    this part of the capacity: those that wait now are not the only ones that go before it."""
-    by_tier, rate, size = batcher.depth.by_tier, capacity(batcher), batcher.curve.best_size
+    """How long a request that comes now will wait behind `in_tier` requests of its own tier, if better tiers go on
+    taking the part `better` of the capacity: those that wait now are not the only ones that go before it."""
+    by_tier, rate, size = batcher.depth.by_tier, own_capacity(batcher), batcher.curve.best_size
     if in_tier < size or not rate:
         return 0.0
     left = max(LEAST_LEFT, 1.0 - better)
@@ -127,12 +128,12 @@ def own_wait(batcher: Batcher, tier: int, better: float, in_tier: float) -> Seco
 
 
 def _drain(excess: float, rate: float) -> Seconds:
-    """Seconds until one request more than the excess has gone."""
+    """Seconds until `excess` requests, and one more, have gone."""
     return (excess + 1.0) / rate
 
 
 def _service(batcher: Batcher, tier: int) -> float:
-    """The part of the service that a tier gets while it waits, and while those wait that do now."""
+    """The part of the service that a tier gets, as long as the tiers that wait now go on waiting."""
     tiers, by_tier = batcher.rules.tiers, batcher.depth.by_tier
     if tiers.strict:
         own = by_tier[tier] or 1
@@ -153,21 +154,20 @@ class TierGate:
         self.rules = rules
         self._batcher = batcher
         self._lowest = len(batcher.depth.by_tier) - 1
-        # For each tier, the workers' time that the requests let in take: what these meters say is the part of the
-        # capacity that the tier has had. Requests a second would say too much whenever the workers, for a moment,
-        # do less.
+        # For each tier, the workers' time that its requests take: the meter shows the part of the capacity that the
+        # tier has had. Counting requests would show too much whenever the workers, for a moment, do less.
         self._meters = [RateMeter(WINDOW) for _ in batcher.depth.by_tier]
         self._recent = [Recent() for _ in batcher.depth.by_tier]
         self._asked = RateMeter(LASTING)  # requests of the best tier, let in or not
         self._latest = -1  # the tier seen last
         self._mixed_until = -inf
         tiers = batcher.rules.tiers
-        # For each tier, how much longer than all that waits takes its own part of that can take; and the warning
-        # as a time.
+        # For each tier, by which factor its requests wait longer than the whole queue takes to drain, because it
+        # gets only its part of the service.
         self._stretch = [
             1.0 / LEAST_LEFT if tiers.strict else sum(tiers.weights) / weight for weight in tiers.weights
         ]
-        self._warning = rules.warning / rules.reference
+        self._warning = rules.warning / rules.reference  # seconds that a queue of `warning` takes to drain
         self._kept = kept_part(batcher, rules, self._lowest)
         self._patience = inf  # seconds that requests of the best tier can wait for a worker, as a rule
 
@@ -182,20 +182,20 @@ class TierGate:
             refused = self._refusal(request, now)
             if refused is not None:
                 return refused
-        # Otherwise all that wait go with the next batch, and one more keeps nobody waiting.
+        # Otherwise all that waits goes with the next batch, and one more keeps nobody waiting.
         if tier:
             self._recent[tier].add(request.tenant)
         self._count(tier, 1, now)
         return None
 
     def let_in(self, tier: int, number: int, now: Seconds) -> None:
-        """Note that so many more were let in of late without asking here: there was room for them."""
+        """Note that `number` requests were let in lately without asking here, because there was room for them."""
         self._saw(tier, now)
         if self.is_mixed(now):
             self._count(tier, number, now)
 
     def _count(self, tier: int, number: int, now: Seconds) -> None:
-        rate = capacity(self._batcher)
+        rate = own_capacity(self._batcher)
         if rate:
             self._meters[tier].add(now, number / rate)
             if tier == 0:
@@ -212,14 +212,14 @@ class TierGate:
             self._latest = tier
 
     def room(self, tier: int, now: Seconds) -> tuple[float, float]:
-        """Two numbers: while fewer than the first wait, and fewer than the second come, no rule here can refuse a
-        request of this tier that has the time (`needs`)."""
+        """Returns two numbers. While fewer than the first wait, and fewer than the second arrive, no rule here can
+        refuse a request of this tier that has enough time (`needs`)."""
         if tier == 0 or not self.is_mixed(now):
             return inf, inf
         if self.rules.queue_shares:
             return 0.0, 0.0
         batcher, curve = self._batcher, self._batcher.curve
-        rate = capacity(batcher)
+        rate = own_capacity(batcher)
         drain = min(self._warning, PRESSED * self._patience - self._batch)
         waiting, more = drain * rate, inf
         if tier == self._lowest:
@@ -227,15 +227,15 @@ class TierGate:
         return (waiting, more) if waiting > curve.best_size and more > 0.0 else (curve.best_size, inf)
 
     def needs(self, tier: int, waiting: float, now: Seconds) -> Seconds:
-        """The time that is enough for a request of this tier, whoever else waits, if so many do."""
+        """The time that is enough for a request of this tier if `waiting` requests wait, whichever their tiers."""
         if tier == 0 or not self.is_mixed(now):
             return 0.0
-        rate = capacity(self._batcher)
+        rate = own_capacity(self._batcher)
         return (self._batch + waiting / rate * self._stretch[tier]) / SURE if rate else inf
 
     @property
     def _batch(self) -> Seconds:
-        """More seconds than it takes until a full batch that was just sent is over, and the one after it."""
+        """An upper bound of the seconds until a full batch that was just sent is over, and the one after it too."""
         curve = self._batcher.curve
         return curve.full * (2.0 + GUARD * (curve.spread + LEAST_SPREAD))
 
@@ -245,7 +245,7 @@ class TierGate:
         if self._recent[tier].had_less(request.tenant):
             used /= 1.0 + BEYOND
         pressed = best_pressed(batcher, self._patience, now)
-        if pressed > 0.0 and not is_owed(used, self._kept_from_best(tier, now), capacity(batcher)):
+        if pressed > 0.0 and not is_owed(used, self._kept_from_best(tier, now), own_capacity(batcher)):
             return Overloaded("a better tier needs the whole capacity", retry_after=max(SOONEST, pressed))
         better = sum(meter.rate(now) for meter in self._meters[:tier])
         wait = own_wait(batcher, tier, better, in_turn(batcher, request))
@@ -255,14 +255,14 @@ class TierGate:
         return tier_refusal(batcher, self.rules, request, used)
 
     def _kept_from_best(self, tier: int, now: Seconds) -> float:
-        """The part of the capacity that a tier has even while the best needs all there is. The lowest has its
-        own. Tiers between have as much as the best asks for beyond what fits beside that, up to what the lowest
-        has."""
+        """The part of the capacity that a tier keeps even while the best tier needs all of it. The lowest keeps its
+        own part. A tier between keeps the amount by which the best asks for more than the lowest leaves it, up to
+        what the lowest keeps."""
         kept = self._kept
         return kept if tier == self._lowest else min(kept, self._asked.rate(now) + kept - 1.0)
 
     def kept_from(self, tier: int, now: Seconds) -> float:
-        """The part of the capacity that lower tiers keep from this one and use."""
+        """The part of the capacity that this tier cannot have, because lower tiers keep and use it."""
         if tier > 0 or not self.is_mixed(now):
             return 0.0
         lower = range(1, self._lowest + 1)
@@ -271,8 +271,8 @@ class TierGate:
         )
 
     def turned_away(self, now: Seconds) -> None:
-        """Note that a request of the best tier was refused for want of time."""
-        rate = capacity(self._batcher)
+        """Note that a request of the best tier was refused because it would have been late."""
+        rate = own_capacity(self._batcher)
         if rate:
             self._asked.add(now, 1.0 / rate)
 

@@ -1,8 +1,9 @@
 """Which lane goes next where several wait, and who may open one more: tenants share lanes as they share a queue.
+`sealing` asks for the order, `batcher` whether a lane may be opened.
 
-Urgency alone would let a tenant that sends each request with parameters of its own, and in a hurry, keep the
-workers to itself, one small batch after the other. So the lane goes first in which a tenant waits that has had no
-batch for longest. Among the lanes of one tenant the most urgent goes first.
+If urgency alone decided, a tenant that sends each request with other parameters, and with short deadlines, could
+keep the workers to itself, one small batch after the other. So the lane goes first in which a tenant waits that has
+had no batch for longest. Among the lanes of one tenant the most urgent goes first.
 """
 
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ from penstock.core.lane import ROOM, Lane
 from penstock.core.queued import Sealed
 from penstock.types import Request, Seconds
 
-MOST = 10_000  # tenants that are remembered; with one more all are forgotten, and urgency decides once
+MOST = 10_000  # tenants that are remembered; if there are more, all are forgotten, and urgency decides once
 SEEN = 16  # how many tenants of a lane are looked at: a step must stay cheap
 
 
@@ -23,7 +24,8 @@ class Turns:
         ] = {}  # by tenant, when it last had a batch while there were several lanes
 
     def in_order(self, lanes: list[Lane], *, strict: bool) -> list[Lane]:
-        """The lanes that wait, the next one first. Under strict tiers a better tier goes before any turn."""
+        """These lanes, the next one first. Under strict tiers the lane with the best tier goes first in any
+        case."""
         return sorted(
             lanes,
             key=lambda lane: (lane.buffer.best_tier() if strict else 0, self._turn(lane), lane.give_up),
@@ -41,8 +43,9 @@ class Turns:
 
 
 def may_open(lanes: Iterable[Lane], request: Request, limit: int) -> bool:
-    """Whether one of `limit` lanes may be for this request. The last of them are for tenants that have less than
-    an even share, counted with one tenant more than there are, since somebody may yet come."""
+    """Whether a lane may be opened for this request, if there may be `limit`. The last lanes are for tenants that
+    have less than an even share. The share is counted with one tenant more than there are, since another may yet
+    come."""
     taken, own, tenants = 0, 0, set[str]()
     for lane in lanes:
         if lane.buffer.waiting:

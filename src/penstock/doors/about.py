@@ -1,4 +1,5 @@
-"""What the data plane says of itself: its models, and whether it serves."""
+"""Two doors that tell of the server: `/v1/models`, its models, and `/health`, whether it serves. `open_doors.py`
+opens them."""
 
 import msgspec
 
@@ -6,10 +7,12 @@ from penstock.doors.door import Respond, TellingDoor, Visit
 from penstock.doors.openapi_parts import STRING, Described, Offer, Part, answered, object_of, refused
 from penstock.edge.answer import JSON, Answer
 
-FRESH = ("cache-control", "no-store")  # told to caches, since it is another answer a moment later
+FRESH = ("cache-control", "no-store")  # tells caches to keep nothing, because the answer may soon be another
 
 
 class Models(TellingDoor):
+    """Tells which models are served."""
+
     path = "/v1/models"
 
     async def tell(self, visit: Visit, respond: Respond) -> None:
@@ -29,6 +32,8 @@ class Models(TellingDoor):
 
 
 class Health(TellingDoor):
+    """Tells load balancers whether traffic should come."""
+
     path = "/health"
     methods = ("GET", "HEAD")
     public = True

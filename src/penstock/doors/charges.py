@@ -1,4 +1,4 @@
-"""Requests that were read and refused count against the quota of who sent them.
+"""Requests that were read and refused count against the quota of their sender. Used by `data_plane.py`.
 
 To read a body and to find what is wrong with it costs the server about as much as to serve it. If that were free, a
 tenant could take the server's time from the others without ever meeting a limit of its own.
@@ -22,6 +22,8 @@ CHARGED = (Malformed, NoInput, NoSuchModel, TooLarge, Unacceptable, UnsupportedM
 
 
 class Charges:
+    """Checks and charges the quotas of those who send such requests."""
+
     def __init__(self, gateway: Gateway, doorman: Doorman) -> None:
         self._gateway = gateway
         self._doorman = doorman
@@ -31,8 +33,9 @@ class Charges:
         self._gateway.check_quota(identity)
 
     def after(self, refusal: Exception, headers: Headers) -> Exception:
-        """What the client is told: the refusal, or that this was beyond its quota. Not charged are strangers, and
-        whoever cannot be told from a stranger now."""
+        """Charges the sender of a refused request. Returns the error that the client gets: the refusal, or
+        OverQuota if its quota was used up. Strangers are not charged, nor is a client whose identity cannot be
+        found out now."""
         if isinstance(refusal, CHARGED):
             try:
                 self._gateway.charge(self._doorman.identify(headers))

@@ -1,8 +1,8 @@
-"""Clean input: what is refused or stripped before anything is queued.
+"""Cleans an input: what is refused, or stripped from it, before it is queued. Used by `inputs.py`.
 
-The decoder has seen to it that the JSON is well formed. Here the payload's bytes are looked at without decoding
-them. A mebibyte of whatever a client likes to send must not hold up the others. So each check goes piece by piece,
-the loop can turn in between, and a piece takes a few calls that run over its bytes at the speed of C.
+The decoder has checked that the JSON is well formed. Here the payload's bytes are looked at without decoding them.
+A mebibyte must not hold up other clients, whatever is in it. So each check goes piece by piece, the event loop can
+turn in between, and a piece takes a few calls that run over its bytes at the speed of C.
 """
 
 import re
@@ -19,12 +19,12 @@ _C1 = re.compile(rb"\xc2[\x80-\x9f]")
 _RUNS_OF_C1 = re.compile(rb"(?:\xc2[\x80-\x9f])+")
 _SHORT = {b"\\b": 0x08, b"\\f": 0x0C}
 _DIGITS = bytes.maketrans(b"0123456789E", b"0000000000e")
-# As many digits in a row as an ordinary number never has. With an exponent of two digits, which moves the point
-# by 99 places, the smallest number that no float can hold has 210.
+# No ordinary number has so many digits in a row. A number that no float can hold has at least 210, if its exponent
+# has two digits and so moves the point by at most 99 places.
 _MANY_DIGITS = b"0" * 200
 _NUMBER = re.compile(rb"-?[0-9][0-9.eE+-]*")
 _OF_NUMBERS = b"0123456789.eE+-"
-LONGEST_NUMBER = 64 * 1024  # characters of a number whose end is not waited for
+LONGEST_NUMBER = 64 * 1024  # characters; a longer number is refused before its end is found
 _PLACEHOLDER = b"\x00"  # stands in no JSON
 MOST_PLACES = 50_000  # places where something is stripped; each costs a little time
 
@@ -37,7 +37,8 @@ def check_unicode(body: bytes) -> None:
 
 
 def decode(payload: bytes, field: str) -> object:
-    """The value of a part that was skipped over before: what is left to go wrong is a number like 1e999."""
+    """Returns the value of a part of the body that the first decoder skipped. Raises Unacceptable, for example for
+    a number like 1e999."""
     try:
         return msgspec.json.decode(payload)
     except msgspec.DecodeError as exc:
@@ -45,14 +46,14 @@ def decode(payload: bytes, field: str) -> object:
 
 
 def is_harmless(payload: bytes, limit: int) -> bool:
-    """Whether a payload that is small can neither be too deep nor have a number that is too large."""
+    """Whether a small payload can neither be nested too deeply nor have a number that is too large."""
     return payload.count(b"[") + payload.count(b"{") <= limit and not _may_be_huge(payload)
 
 
 def check_numbers(payload: bytes, field: str = "input", size: int = PIECE) -> Steps[None]:
-    """Refuse numbers that a worker's decoder cannot read, such as 1e999 or an integer of 5,000 digits: the body's
-    decoder has not looked at their size. Only a payload with an exponent of three digits, or with very many
-    digits in a row, can have such a number. Both may stand in strings, such as hashes, which do not matter."""
+    """Refuse numbers that a worker's decoder cannot read, such as 1e999 or an integer of 5,000 digits. The body's
+    decoder has not looked at their size. Only a payload with an exponent of three digits, or with very many digits
+    in a row, can have such a number. Strings may hold such digits too, in hashes for example, and do not matter."""
     if not (yield from _may_have_huge(payload, size)):
         return
     unfinished, inside = b"", False
@@ -70,7 +71,7 @@ def check_numbers(payload: bytes, field: str = "input", size: int = PIECE) -> St
 
 def _may_have_huge(payload: bytes, size: int) -> Steps[bool]:
     for start in range(0, len(payload), size):
-        # What makes a number huge may stand on both sides of a border.
+        # The digits that make a number huge may lie on both sides of a border between two pieces.
         if _may_be_huge(payload[max(0, start - len(_MANY_DIGITS)) : start + size]):
             return True
         yield
@@ -85,8 +86,8 @@ def _may_be_huge(text: bytes) -> bool:
 
 
 def _read_numbers(text: bytes, field: str) -> None:
-    """Read the numbers in a text without strings. They are read by themselves: to build what they stand in takes
-    long."""
+    """Read the numbers in a text without strings. They are read as one flat list, because to build the lists and
+    objects around them takes long."""
     if _may_be_huge(text):
         decode(b"[%b]" % b",".join(_NUMBER.findall(text)), field)
 
@@ -94,15 +95,15 @@ def _read_numbers(text: bytes, field: str) -> None:
 def check_depth(
     payload: bytes, limit: int, field: str = "input", setting: str = "limits.max_depth", size: int = PIECE
 ) -> Steps[None]:
-    """Refuse what is nested too deeply. `setting`: the name of the limit; empty for one that is fixed."""
+    """Refuse a payload that is nested too deeply. `setting`: the name of the limit; empty if it is fixed."""
     if _may_be_deeper(payload, limit, size) and (yield from is_deeper(payload, limit, size)):
         why = f", which {setting} is" if setting else ""
         raise Unacceptable(f"{field!r} is nested deeper than {limit} levels{why}")
 
 
 def _may_be_deeper(payload: bytes, limit: int, size: int) -> bool:
-    """Whether a payload may be nested more deeply than the limit. It is one step: it ends in the piece that has
-    too many brackets, and takes no time where there are few."""
+    """Whether a payload may be nested more deeply than the limit: whether it has more opening brackets than that.
+    To count them takes so little time that it is one step."""
     opening = 0
     for start in range(0, len(payload), size):
         end = start + size
@@ -113,7 +114,8 @@ def _may_be_deeper(payload: bytes, limit: int, size: int) -> bool:
 
 
 def clean_controls(payload: bytes, rule: str, size: int = PIECE) -> Steps[bytes]:
-    """The payload without control characters; tab, newline and carriage return are text."""
+    """Returns the payload without control characters, or refuses it, by the `rule`: allow, refuse or strip. Tab,
+    newline and carriage return are text."""
     if rule == "allow":
         return payload
     for piece in pieces(payload, size):
@@ -131,7 +133,7 @@ def clean_controls(payload: bytes, rule: str, size: int = PIECE) -> Steps[bytes]
 
 
 def find_control(payload: bytes) -> int | None:
-    """The number of a control character in the payload; None if it has none."""
+    """Returns the number of a control character in the payload; None if it has none."""
     if b"\\" in payload:
         # Without the escaped backslashes, each backslash that is left begins an escape.
         match = _ESCAPED.search(payload.replace(b"\\\\", b""))

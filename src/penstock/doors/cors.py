@@ -1,7 +1,8 @@
-"""Requests of web pages that came from elsewhere (CORS): which origins may ask, and what a browser may read.
+"""Requests of web pages from other origins (CORS): which origins may ask, and which header fields a browser may
+read.
 
-This stands before the application, and is not there at all where `server.cors_origins` is empty. Nothing is allowed
-with cookies: a page says who asks in a header that it sets itself.
+`roles/data_plane.py` puts it between the edge and the data plane, unless `server.cors_origins` is empty. Cookies
+are not allowed: a page sends its credential in a header that it sets itself.
 """
 
 from collections.abc import Sequence
@@ -23,12 +24,12 @@ READ = (
     "idempotency-replayed, location, preference-applied, ratelimit-limit, ratelimit-remaining, ratelimit-reset, "
     "retry-after, server-timing, traceparent, www-authenticate, x-request-id"
 )
-REMEMBERED = "7200"  # seconds that a browser need not ask again; no browser remembers longer
+REMEMBERED = "7200"  # seconds for which a browser need not ask again; no browser remembers it longer
 VARY = ("vary", "Origin")
 
 
 class CrossOrigin:
-    """An App that stands before another."""
+    """Implements `edge.app.App`, and hands requests on to another `App`."""
 
     def __init__(self, app: App, origins: Sequence[str]) -> None:
         self._app = app
@@ -37,7 +38,7 @@ class CrossOrigin:
         self._others: Fields = _allowed("*") if self._any else (VARY,)
 
     def _fields(self, headers: Headers) -> Fields:
-        """The fields that the head of the answer has besides."""
+        """Returns the fields that are added to the head of the answer."""
         origin = headers.get(b"origin")
         return self._others if origin is None or self._any else self._known.get(origin, self._others)
 
@@ -49,7 +50,7 @@ class CrossOrigin:
             self._app.handle(Crossing(caller, fields), method, url, headers, body)
 
     def handle_ordinary(self, caller: Caller, head: Head, body: bytes) -> None:
-        """Handle an ordinary request: its head names no origin."""
+        """Handle an ordinary request, whose head never names an origin."""
         self._app.handle_ordinary(Crossing(caller, self._others), head, body)
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
@@ -59,7 +60,7 @@ class CrossOrigin:
         self._app.refuse(Crossing(caller, self._fields(headers)), exc, url, headers)
 
     def _preflight(self, caller: Caller, url: bytes, headers: Headers, fields: Fields) -> None:
-        """Answer what a browser asks before it sends a page's request."""
+        """Answer the question that a browser asks before it sends a page's request."""
         if fields is self._others and not self._any:
             origin = headers[b"origin"][:100].decode("ascii", "replace")
             refusal = Forbidden(f"the origin {origin} is not in server.cors_origins")
@@ -74,7 +75,7 @@ class CrossOrigin:
 
 
 class Crossing:
-    """A caller whose answer, whatever it is, says who may read it."""
+    """A caller that adds to each answer the fields that say which origin may read it."""
 
     __slots__ = ("_caller", "_fields", "_render")
 

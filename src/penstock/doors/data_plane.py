@@ -1,4 +1,5 @@
-"""The application of the data plane: a table made from the doors, and the one place where errors become answers."""
+"""The application of the data plane: it leads each request to its door, and is the one place where errors become
+answers. `roles/data_plane.py` makes it; the edge calls it."""
 
 import asyncio
 import logging
@@ -14,9 +15,9 @@ from penstock.doors.ratelimit import refusal_fields
 from penstock.doors.results import accepted
 from penstock.doors.steps import Steps, at_once
 from penstock.doors.table import Table
-from penstock.doors.wishes import check_type, prefers_task
+from penstock.doors.wishes import Media, media_of, prefers_task, wanted
 from penstock.edge.answer import with_fields
-from penstock.edge.caller import Caller
+from penstock.edge.caller import Caller, Render
 from penstock.edge.fields import NO_HEADERS, Headers, request_id, trace
 from penstock.edge.heads import POST, Head
 from penstock.edge.url import split
@@ -32,11 +33,13 @@ from penstock.errors import (
 from penstock.ports import Doorman
 from penstock.types import Ask, Failure, Identity
 
+OCTETS = Media.OCTETS.value.encode()
+
 log = logging.getLogger("penstock.doors")
 
 
 class Errand:
-    """A request that takes a while; it has no point any more once its client has gone."""
+    """A request that takes a while, in a task of its own. The task is cancelled if its client leaves."""
 
     __slots__ = ("task",)
 
@@ -48,6 +51,8 @@ class Errand:
 
 
 class DataPlane:
+    """Implements `edge.app.App`."""
+
     def __init__(
         self,
         inside: Inside,
@@ -55,7 +60,7 @@ class DataPlane:
         make_id: Callable[[], str],
         doorman: Doorman | None = None,
     ) -> None:
-        """`doorman`: finds out who asks. None: nobody is asked."""
+        """`doorman`: finds out who asks. None: clients need not say who they are."""
         self._inside = inside
         self._gateway = inside.gateway
         self._asynchronous = inside.gateway.asynchronous
@@ -68,26 +73,31 @@ class DataPlane:
         self._table = Table(doors)
         self._asking = {door.path.encode(): door for door in doors if isinstance(door, AskingDoor)}
 
-    # ---- the edge's questions ------------------------------------------------------------------------------
+    # ---- what the edge calls -------------------------------------------------------------------------------
 
     def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
-        door = self._asking.get(url)
+        door, query = self._asking.get(url), b""
+        # A body of bytes needs no checks, so even a large one is read at once.
+        octets = headers.get(b"content-type") == OCTETS
+        if octets and door is None:
+            path, _, query = url.partition(b"?")
+            door = self._asking.get(path)
         if (
             door is not None
             and method == POST
-            and len(body) <= LARGE
+            and (octets or len(body) <= LARGE)
             and b"prefer" not in headers
             and b"idempotency-key" not in headers
         ):
             try:
                 identity = None if self._doorman is None else self._doorman.identify(headers)
-                check_type(headers)
-                asks = self._read(door, body, headers)
+                media = media_of(headers, door.others)
+                asks = self._read(door, media, body, headers, query.decode("ascii", "replace"))
                 self._sign(asks, identity, headers)
-                self._submit(caller, door, asks)
+                self._submit(caller, door, asks, _render(door, headers))
                 return
             except KeysWanted:
-                pass  # who asks is to be found out, which takes a while
+                pass  # to find out who asks takes a while
             except Exception as exc:
                 self._failed(caller, door, exc, headers)
                 return
@@ -100,14 +110,18 @@ class DataPlane:
             self.handle(caller, POST, head.url, head.headers, body)
             return
         try:
-            identity = None if self._doorman is None else self._doorman.identify(head.credentials)
+            identity, doorman = None, self._doorman
+            if doorman is not None:
+                if head.authorization is not None and head.api_key is None:
+                    identity = doorman.recall(head.authorization)
+                identity = identity or doorman.identify(head.credentials)
             ask = door.read_one(body)
             if ask is None:
                 asks = self._checked(at_once(door.read(body, NO_HEADERS)))
                 self._sign(asks, identity, head.headers)
-                self._submit(caller, door, asks)
+                self._submit(caller, door, asks, door.render)
                 return
-            if identity is not None:  # what `_sign` and `_submit` do, spelt out for the usual case
+            if identity is not None:  # the same as `_sign` and `_submit` do, without their calls
                 ask.identity = identity
             if head.request_id is not None:
                 ask.request_id = head.request_id.decode()
@@ -116,7 +130,7 @@ class DataPlane:
                 if head.tracestate is not None:
                     ask.tracestate = head.tracestate.decode()
             if self._asynchronous:
-                self._submit(caller, door, [ask])
+                self._submit(caller, door, [ask], door.render)
                 return
             caller.render = door.render
             caller.leaving = self._gateway.submit(ask, caller)
@@ -126,8 +140,8 @@ class DataPlane:
             self._failed(caller, door, exc, head.headers)
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
-        """Who sends a body, before more of it is taken. Whatever the head alone can be refused for, it is refused
-        for now."""
+        """Returns who sends a body, before more of it is taken. If the head alone is enough to refuse the request,
+        it is refused now."""
         path, _ = split(url)
         door = self._table.find(path)
         if self._doorman is None or door.public:
@@ -135,15 +149,15 @@ class DataPlane:
         try:
             tenant = self._doorman.identify(headers).tenant
         except KeysWanted:
-            return ""  # who asks is to be found out, which takes a while
+            return ""  # to find out who asks takes a while
         if method == POST:
-            check_type(headers)
+            media_of(headers, isinstance(door, AskingDoor) and door.others)
         return tenant
 
     def refuse(self, caller: Caller, exc: Exception, url: bytes, headers: Headers) -> None:
         self._failed(caller, self._table.find_by_url(url), exc, headers)
 
-    # ---- the way of all others -----------------------------------------------------------------------------
+    # ---- requests that take a while ------------------------------------------------------------------------
 
     async def _visit(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
         door: Door | None = None
@@ -158,7 +172,7 @@ class DataPlane:
             if self._doorman is not None and not door.public:
                 identity = await self._doorman.identify_slowly(headers)
             if isinstance(door, AskingDoor):
-                await self._ask(caller, door, identity, headers, body)
+                await self._ask(caller, door, identity, headers, body, query)
             elif isinstance(door, TellingDoor):
                 visit = Visit(method.decode(), path, query, identity)
                 await door.tell(visit, lambda answer: caller.respond(answer, visit.tenant))
@@ -166,14 +180,21 @@ class DataPlane:
             self._failed(caller, door, exc, headers)
 
     async def _ask(
-        self, caller: Caller, door: AskingDoor, identity: Identity | None, headers: Headers, body: bytes
+        self,
+        caller: Caller,
+        door: AskingDoor,
+        identity: Identity | None,
+        headers: Headers,
+        body: bytes,
+        query: str,
     ) -> None:
-        check_type(headers)
-        if len(body) > LARGE:
-            steps = self._within_quota(identity, door.read(body, headers))
+        media = media_of(headers, door.others)
+        if len(body) > LARGE and media is not Media.OCTETS:
+            steps = self._within_quota(identity, _reading(door, media, body, headers, query))
             asks = self._checked(await self._large.look("" if identity is None else identity.tenant, steps))
         else:
-            asks = self._read(door, body, headers)
+            asks = self._read(door, media, body, headers, query)
+        render = _render(door, headers)
         self._sign(asks, identity, headers)
         key, preferred = idempotency_key(headers), prefers_task(headers)
         if key is not None and len(asks) > 1:
@@ -184,22 +205,26 @@ class DataPlane:
         if self._becomes_task(door, asks, preferred):
             await self._accept_task(caller, asks[0], key, preferred=preferred is not None)
         elif key is None:
-            self._send(caller, door, asks)
+            self._send(caller, door, asks, render)
         else:
-            caller.leaving = self._gateway.submit_keyed(asks[0], key, KeyedAnswer(caller, door.render))
+            caller.leaving = self._gateway.submit_keyed(asks[0], key, KeyedAnswer(caller, render))
 
     def _within_quota(self, identity: Identity | None, steps: Steps[Sequence[Ask]]) -> Steps[Sequence[Ask]]:
-        """Check the quota when a large body's turn has come: the bodies before it may have used it up."""
+        """Check the quota when it is a large body's turn, because the bodies before it may have used the quota
+        up."""
         if identity is not None and self._charges is not None:
             self._charges.check(identity)
         return (yield from steps)
 
     # ---- asks ----------------------------------------------------------------------------------------------
 
-    def _read(self, door: AskingDoor, body: bytes, headers: Headers) -> Sequence[Ask]:
+    def _read(
+        self, door: AskingDoor, media: Media, body: bytes, headers: Headers, query: str
+    ) -> Sequence[Ask]:
         """Read a small body, at once."""
-        ask = door.read_one(body)
-        return self._checked(at_once(door.read(body, headers))) if ask is None else [ask]
+        if media is Media.JSON and (ask := door.read_one(body)) is not None:
+            return [ask]
+        return self._checked(at_once(_reading(door, media, body, headers, query)))
 
     def _checked(self, asks: Sequence[Ask]) -> Sequence[Ask]:
         if not asks:
@@ -208,7 +233,7 @@ class DataPlane:
         return asks
 
     def _sign(self, asks: Sequence[Ask], identity: Identity | None, headers: Headers) -> None:
-        """Put what the head says into each ask. Several asks of one call have the same id."""
+        """Put what the head says (identity, id, trace) into each ask. Several asks of one call have the same id."""
         asked, (parent, state) = request_id(headers), trace(headers)
         if asked is None and len(asks) > 1:
             asked = self._make_id()
@@ -216,18 +241,18 @@ class DataPlane:
             ask.identity, ask.request_id = identity, asked
             ask.traceparent, ask.tracestate = parent, state
 
-    def _submit(self, caller: Caller, door: AskingDoor, asks: Sequence[Ask]) -> None:
-        """Submit asks whose head has no wishes."""
+    def _submit(self, caller: Caller, door: AskingDoor, asks: Sequence[Ask], render: Render) -> None:
+        """Submit asks whose head has neither Prefer nor Idempotency-Key."""
         if self._becomes_task(door, asks, None):
             caller.leaving = Errand(asyncio.create_task(self._become_task(caller, door, asks[0])))
         else:
-            self._send(caller, door, asks)
+            self._send(caller, door, asks, render)
 
-    def _send(self, caller: Caller, door: AskingDoor, asks: Sequence[Ask]) -> None:
-        """Send asks to the gateway. The answer is `caller.reply`, or that of what joins the replies: nothing here
-        waits for it."""
+    def _send(self, caller: Caller, door: AskingDoor, asks: Sequence[Ask], render: Render) -> None:
+        """Send asks to the gateway, which replies to the caller, or to a `Joined` for several asks. Nothing here
+        waits for the reply."""
         if len(asks) == 1:
-            caller.render = door.render
+            caller.render = render
             caller.leaving = self._gateway.submit(asks[0], caller)
         else:
             caller.leaving = self._gateway.submit_all(asks, Joined(caller, door, self._gateway.clock))
@@ -235,8 +260,8 @@ class DataPlane:
     # ---- tasks ---------------------------------------------------------------------------------------------
 
     def _becomes_task(self, door: AskingDoor, asks: Sequence[Ask], preferred: bool | None) -> bool:
-        """Whether the asks become a task. A client can say that it waits all the same for a model that responds
-        later."""
+        """Whether the asks become a task. `preferred`: what the client says in Prefer, which goes before the
+        model's setting; None: nothing."""
         if door.tasks is Tasks.NEVER or len(asks) > 1:
             return False
         if preferred is None and door.tasks is Tasks.AS_MODEL:
@@ -265,7 +290,7 @@ class DataPlane:
     # ---- endings -------------------------------------------------------------------------------------------
 
     def _failed(self, caller: Caller, door: Door | None, exc: Exception, headers: Headers) -> None:
-        """Answer an error, in the shape of the door where there is one. No other place does."""
+        """Answer an error, in the shape of the door if there is one. No other place does so."""
         if self._charges is not None:
             exc = self._charges.after(exc, headers)
         if isinstance(exc, PenstockError):
@@ -283,3 +308,13 @@ class DataPlane:
         elif isinstance(exc, Unauthorized):
             answer = with_fields(answer, [("www-authenticate", "Bearer")])
         caller.respond(answer)
+
+
+def _reading(
+    door: AskingDoor, media: Media, body: bytes, headers: Headers, query: str
+) -> Steps[Sequence[Ask]]:
+    return door.read(body, headers) if media is Media.JSON else door.read_other(media, body, query)
+
+
+def _render(door: AskingDoor, headers: Headers) -> Render:
+    return door.rendering(wanted(headers)) if b"accept" in headers else door.render

@@ -1,9 +1,9 @@
-"""How deeply JSON is nested, told from its bytes.
+"""Finds out from its bytes how deeply JSON is nested. Used by `clean.py`.
 
-A mebibyte can hold half a million brackets, and whoever sends them may mean harm. So there is no loop over them
-here: each piece of the JSON takes a few calls that run over its bytes at the speed of C. What is not a bracket is
+A mebibyte can hold half a million brackets, and their sender may mean harm. So there is no loop over them here:
+each piece of the JSON takes a few calls that run over its bytes at the speed of C. All bytes but brackets are
 deleted, strings too. Of the brackets that are left, eight are packed into one byte, with a 1 for each that opens. A
-table knows how far eight brackets climb in all, and how high they get in between.
+table knows by how much eight brackets raise the level in all, and how high it gets in between.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _BITS = bytes.maketrans(b"[]", b"10")
 
 
 def _climb(eight: int) -> tuple[int, int]:
-    """How far eight brackets climb in all, and how high they get in between."""
+    """Returns by how much eight brackets raise the level in all, and how high it gets in between."""
     level = highest = 0
     for bit in range(7, -1, -1):
         level += 1 if eight >> bit & 1 else -1
@@ -26,7 +26,7 @@ def _climb(eight: int) -> tuple[int, int]:
     return level, highest
 
 
-_IN_ALL = bytes(_climb(eight)[0] % 256 for eight in range(256))  # climbs in all, to be read as signed bytes
+_IN_ALL = bytes(_climb(eight)[0] % 256 for eight in range(256))  # to be read as signed bytes
 _AT_MOST = bytes(_climb(eight)[1] for eight in range(256))
 
 
@@ -43,7 +43,7 @@ def is_deeper(payload: bytes, limit: int, size: int = PIECE) -> Steps[bool]:
 
 
 def _highest(brackets: bytes, level: int) -> int:
-    """The highest level that these brackets reach from this one."""
+    """Returns the highest level that these brackets reach, beginning at `level`."""
     if not brackets:
         return level
     missing = -len(brackets) % 8  # closing brackets at the end change nothing
@@ -55,8 +55,8 @@ def _highest(brackets: bytes, level: int) -> int:
 
 
 def outside_strings(piece: bytes, inside: bool) -> tuple[bytes, bool]:
-    """What stands outside strings. `inside`: whether the piece begins, and whether it ends, in the middle of a
-    string."""
+    """Returns the bytes of a piece outside strings, and whether it ends in the middle of a string. `inside`:
+    whether it begins in the middle of one."""
     return _every_other(_without_escaped_quotes(piece), inside)
 
 
@@ -73,7 +73,8 @@ def _without_escaped_quotes(piece: bytes) -> bytes:
 
 
 def _brackets(piece: bytes, inside: bool) -> tuple[bytes, bool]:
-    """The brackets of a piece outside strings, in their order."""
+    """Returns the brackets of a piece outside strings, in their order."""
     marks = _without_escaped_quotes(piece).translate(_ALIKE, _OTHERS)
-    # Two quotes side by side are an empty string, or part two strings: without them, what was inside still is.
+    # Two quotes side by side are an empty string, or lie between two strings. Either way, the bytes before and
+    # after them are both inside or both outside.
     return _every_other(marks.replace(b'""', b""), inside)

@@ -1,4 +1,5 @@
-"""The doors to the document of all doors, and to the page that shows it to people."""
+"""Two doors: `/openapi.json`, the OpenAPI document that describes all other doors, and `/docs`, the HTML page that
+shows it. `open_doors.py` opens both."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,11 +17,14 @@ PAGE = Path(__file__).with_name("docs.html").read_bytes()
 
 
 class Document(TellingDoor):
+    """Tells the document."""
+
     path = "/openapi.json"
     public = True
 
     def __init__(self, inside: Inside, doors: Sequence[Door], turns: LargeBodies) -> None:
-        """`turns`: makes one page at a time, since strangers may ask for it and need not read it."""
+        """`turns`: lets one page be sent at a time. Anybody may ask for these pages, and a client may ask often
+        without reading the answers."""
         super().__init__(inside)
         self._doors = doors
         self._turns = turns
@@ -28,8 +32,8 @@ class Document(TellingDoor):
         self._made: tuple[Offer, bytes] | None = None
 
     async def tell(self, visit: Visit, respond: Respond) -> None:
-        """Tell the document. It is made anew only when what it says has changed: anybody may ask for it, as often
-        as they like."""
+        """Answer with the document. It is built again only when the offer has changed, because anybody may ask for
+        it as often as they like."""
         offer = self._offer()
         if self._made is None or self._made[0] != offer:
             self._made = offer, msgspec.json.encode(openapi_document(self._doors, offer))
@@ -43,6 +47,7 @@ class Document(TellingDoor):
         return Offer(
             models,
             str(default) if default is not None else next(iter(models)) if len(models) == 1 else None,
+            frozenset(gateway.taking_bytes),
             frozenset(filter(None, gateway.asynchronous)),
             dict(gateway.parameters),
             secured=self.inside.secured,
@@ -53,6 +58,8 @@ class Document(TellingDoor):
 
 
 class Docs(TellingDoor):
+    """Tells the page."""
+
     path = "/docs"
     public = True
 

@@ -4,9 +4,9 @@
               │ raises           │ refuses, or one of them fails
               └──────────────────┴───────────failure───────────► the same, in this door's shape of an error
 
-A door is one file in this folder and one name in `DOORS` (`open_doors`). It knows nothing of connections. Who asks,
-quotas, deadlines, idempotency keys, large bodies and clients that leave are seen to by whoever opens it
-(`data_plane`).
+A door is one file in this folder and one name in `DOORS` (`open_doors.py`). It is a subclass of `AskingDoor` or
+`TellingDoor`, and knows nothing of connections. `data_plane.py` calls it, and takes care of identities, quotas,
+idempotency keys, large bodies and clients that leave.
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +18,9 @@ from typing import ClassVar, NamedTuple
 from penstock.doors.every_answer import failed
 from penstock.doors.openapi_parts import Described, Offer, Part, refused
 from penstock.doors.steps import Steps
+from penstock.doors.wishes import Media
 from penstock.edge.answer import Answer
+from penstock.edge.caller import Render
 from penstock.edge.fields import Headers
 from penstock.errors import TooLarge
 from penstock.ports import Gateway
@@ -27,12 +29,14 @@ from penstock.types import Ask, Failure, Identity, Reply
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    max_body: int = 2**20
-    max_depth: int = 64
-    control_characters: str = "refuse"
-    max_long_poll: float = 30.0
-    count_refused: bool = True
-    max_asks: int = 1024
+    """What a request may hold. `roles/data_plane.py` reads it from `[limits]` in the configuration."""
+
+    max_body: int = 2**20  # bytes
+    max_depth: int = 64  # levels of an input
+    control_characters: str = "refuse"  # refuse, strip or allow
+    max_long_poll: float = 30.0  # seconds
+    count_refused: bool = True  # whether a refused request counts against its sender's quota
+    max_asks: int = 1024  # of one call
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,26 +55,28 @@ class Inside:
 
 
 class Door(ABC):
+    """What every door has."""
+
     # The path; a last part in braces, as in /v1/result/{task_id}, stands for any one name.
     path: ClassVar[str]
     methods: ClassVar[tuple[str, ...]]
-    # Whether the door is open to anybody, also where clients must say who they are.
+    # Whether anybody may use the door, even if clients must say who they are.
     public: ClassVar[bool] = False
 
     def __init__(self, inside: Inside) -> None:
         self.inside = inside
 
     def failure(self, failure: Failure, request_id: str) -> Answer:
-        """The answer to a request that failed or was refused. A door without a shape of its own has the native
-        one."""
+        """Returns the answer to a request that failed or was refused. A door without its own shape of an error uses
+        the native one."""
         return failed(failure, request_id)
 
     def describe(self, offer: Offer) -> Described:
-        """The door's part of the document at /openapi.json."""
+        """Returns the door's part of the document at /openapi.json."""
         return Described()
 
     def describe_errors(self, *statuses: int) -> Part:
-        """The responses with these statuses, for `describe`."""
+        """Returns the responses with these statuses, for `describe`."""
         return refused(*statuses)
 
 
@@ -83,27 +89,37 @@ class Tasks(Enum):
 
 
 class AskingDoor(Door):
-    """Takes a body in JSON and asks the gateway for what it says."""
+    """A door that takes a body, JSON or another form, and makes asks of it, for the gateway."""
 
     methods: ClassVar[tuple[str, ...]] = ("POST",)
     tasks: ClassVar[Tasks] = Tasks.NEVER
+    others: ClassVar[bool] = False  # whether the door also reads bodies that are not JSON
 
     @abstractmethod
     def read(self, body: bytes, headers: Headers) -> Steps[Sequence[Ask]]:
-        """What is asked, in order. Raises `errors.Refused`. A body may be large: what takes long is a step, and
-        others have their turn at each `yield` (`steps`)."""
+        """Returns the asks of a body, in order. Raises `errors.Refused`. A body may be large, so this is a
+        generator: other clients have their turn at each `yield` (`steps.py`)."""
 
     def read_one(self, body: bytes) -> Ask | None:
-        """A shorter way for a small body with one ask, whose head says nothing of it. None: `read` has to read
-        it."""
+        """Returns the ask of a small body, if it has one ask and its head does not change how it is read: a shorter
+        way. None: `read` must read it."""
         return None
+
+    def read_other(self, media: Media, body: bytes, query: str) -> Steps[Sequence[Ask]]:
+        """Returns the asks of a body that is not JSON. Called only if `others` is set."""
+        raise NotImplementedError
+
+    def rendering(self, wanted: Media) -> Render:
+        """Returns the function that makes the answer to the only ask, in the form that its client wants if the door
+        knows that form."""
+        return self.render
 
     @abstractmethod
     def answer(self, replies: Sequence[Reply], now: float) -> Answer:
-        """The answer to replies that all have an output, in the order of the asks."""
+        """Returns the answer to replies that all have an output, in the order of the asks."""
 
     def render(self, reply: Reply, now: float) -> Answer:
-        """The answer to the reply of the only ask, be it an output or a failure."""
+        """Returns the answer to the reply of the only ask, an output or a failure."""
         if reply.failure is not None:
             return self.failure(reply.failure, reply.request.request_id)
         return self.answer((reply,), now)
@@ -115,7 +131,7 @@ class Visit(NamedTuple):
     method: str
     path: str
     query: str
-    identity: Identity | None  # None: nobody is asked who they are
+    identity: Identity | None  # None: clients need not say who they are here
 
     @property
     def tenant(self) -> str:
@@ -126,10 +142,10 @@ Respond = Callable[[Answer], None]
 
 
 class TellingDoor(Door):
-    """A door that tells of what is here already, and asks no model."""
+    """A door that tells of something that is here already, and asks no model."""
 
     methods: ClassVar[tuple[str, ...]] = ("GET",)
 
     @abstractmethod
     async def tell(self, visit: Visit, respond: Respond) -> None:
-        """Tell it: `respond` is called once. Raises `errors.Refused`."""
+        """Answer the visit: call `respond` once. Raises `errors.Refused`."""

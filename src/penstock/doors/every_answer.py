@@ -1,23 +1,21 @@
-"""What every answer says in its head, and every error; and the native shape of an error, which is that of all doors
-without one of their own."""
+"""The header fields of every answer and every error, and the native shape of an error, which doors without their
+own shape use. Used by the doors and by `data_plane.py`."""
 
 from math import ceil
 
 import msgspec
 
-from penstock.doors.ratelimit import quota_fields
-from penstock.edge.answer import JSON, Answer
+from penstock.doors.ratelimit import quota_of
+from penstock.edge.answer import JSON, Answer, Usual
 from penstock.errors import STATUS_BY_CODE
 from penstock.types import Accepted, Failure
 
 
-def answer_fields(request: Accepted, now: float) -> list[tuple[str, str]]:
-    fields = [JSON, ("x-request-id", request.request_id)]
-    if request.traceparent is not None:
-        fields.append(("traceparent", request.traceparent))
-    if request.account is not None:
-        fields += quota_fields(request.account, now)
-    return fields
+def usual_of(request: Accepted, now: float, timing: str = "") -> Usual:
+    """What the head of every answer to this request says. `timing`: as Server-Timing has it."""
+    account = request.account
+    quota = None if account is None else quota_of(account, now)
+    return Usual(request.request_id, timing, request.traceparent, quota)
 
 
 def failure_fields(failure: Failure, request_id: str) -> list[tuple[str, str]]:
@@ -32,10 +30,12 @@ def status_of(failure: Failure) -> int:
 
 
 def in_full(failure: Failure) -> str:
+    """Returns the message of a failure with its details."""
     return f"{failure.message}: {failure.details}" if failure.details else failure.message
 
 
 def failed(failure: Failure, request_id: str) -> Answer:
+    """Returns the answer to a failure in the native shape."""
     said: dict[str, object] = {"error": failure.code, "message": in_full(failure), "request_id": request_id}
     if failure.retry_after is not None:
         said["retry_after_ms"] = ceil(failure.retry_after * 1e3)

@@ -1,4 +1,5 @@
-"""`Idempotency-Key` on the way in, `Idempotency-Replayed` on the way out."""
+"""Reads `Idempotency-Key` from a request, and adds `Idempotency-Replayed` to the answer of a replay. Used by
+`data_plane.py`."""
 
 import re
 
@@ -13,16 +14,16 @@ from penstock.types import Reply
 
 HEADER = b"idempotency-key"
 REPLAYED = ("idempotency-replayed", "true")
-LONGEST = 255
-# A key as it is, or as the string that the IETF's draft makes of it (RFC 9651, 3.3.3); the two forms name the
-# same key.
+LONGEST = 255  # characters
+# A key as it is, or as a string in the form of RFC 9651, 3.3.3, which the IETF's draft asks for. Both forms name
+# the same key.
 PATTERN = r'[!#-~][!-~]{0,254}|"(?:[ !#-\[\]-~]|\\["\\]){1,255}"'
 _KEY = re.compile(PATTERN.encode())
 _ESCAPED = re.compile(rb"\\(.)")
 
 
 def idempotency_key(headers: Headers) -> str | None:
-    """The request's key; None where it has none."""
+    """Returns the request's key; None if it has none."""
     given = headers.get(HEADER)
     if given is None:
         return None
@@ -36,7 +37,8 @@ def idempotency_key(headers: Headers) -> str | None:
 
 
 class KeyedAnswer:
-    """Answers a caller, and says so when the outcome was told before: then under the first asker's id."""
+    """An asker that answers a caller. If the reply is a replay, the answer says so, and has the first request's
+    id."""
 
     __slots__ = ("_caller", "_render")
 

@@ -1,4 +1,5 @@
-"""What an input may be, whichever door it comes through: kind, depth, numbers, control characters."""
+"""Checks what an input may be, whichever door it comes through: kind, depth, numbers, control characters. Also
+reads bodies and parameters. Used by `native.py` and `tei.py`."""
 
 from functools import lru_cache
 from typing import TypeVar
@@ -8,18 +9,18 @@ import msgspec
 from penstock.doors import clean
 from penstock.doors.door import Inside
 from penstock.doors.steps import Steps, at_once
-from penstock.errors import Malformed, Unacceptable
+from penstock.doors.wrong_body import in_words
+from penstock.errors import Unacceptable
 from penstock.ports import Gateway
 
 MOST_PARAMETERS = 16 * 1024  # bytes
-# bytes: longer parameters are read each time, so that nobody can have many of them kept
+# Bytes. Longer parameters are read each time, so that the memory of read ones stays small.
 REMEMBERED_PARAMETERS = 1024
-DEEPEST_PARAMETERS = 64
-LONGEST_QUOTE = 200  # characters of what a client sent that are told to that client
+DEEPEST_PARAMETERS = 64  # levels
 
-QUOTE, BACKSLASH, DELETE = b'"\\\x7f'  # as numbers, which bytes are searched for in a fifth of the time
+QUOTE, BACKSLASH, DELETE = b'"\\\x7f'  # numbers: to search bytes for a number takes a fifth of the time
 
-Body = TypeVar("Body")
+Body = TypeVar("Body", bound=msgspec.Struct)
 
 
 class Inputs:
@@ -31,7 +32,8 @@ class Inputs:
         self._controls = control_characters
 
     def check(self, payload: bytes, model: str | None, *, ascii_only: bool) -> bytes:
-        """Do as `check_in_steps` does, at once. What is harmless at first sight needs no steps."""
+        """Check a small payload at once, as `check_in_steps` does. Most need no steps, because a quick look shows
+        that they are harmless."""
         kind = self._kind_of(model)
         if payload[0] == QUOTE or (kind != "text" and clean.is_harmless(payload, self._max_depth)):
             if ascii_only and BACKSLASH not in payload and DELETE not in payload:
@@ -41,8 +43,7 @@ class Inputs:
         return at_once(self.check_in_steps(payload, model, ascii_only=ascii_only))
 
     def check_in_steps(self, payload: bytes, model: str | None, *, ascii_only: bool) -> Steps[bytes]:
-        """Check a payload. Gives it as it goes on to the model. `ascii_only`: whether its body has nothing but
-        ASCII in it."""
+        """Check a payload. Returns it as it goes on to the model. `ascii_only`: whether its body is all ASCII."""
         if self._kind_of(model) == "text":
             if not payload.startswith(b'"'):
                 raise Unacceptable("'input' must be a string: this model takes text")
@@ -60,7 +61,7 @@ def inputs_of(inside: Inside) -> Inputs:
 
 
 def check_unicode(body: bytes) -> Steps[bool]:
-    """Refuse a body that is not Unicode. Gives whether there is nothing but ASCII in it."""
+    """Refuse a body that is not UTF-8. Returns whether it is all ASCII."""
     ascii_only = body.isascii()
     if not ascii_only:
         clean.check_unicode(body)
@@ -69,32 +70,17 @@ def check_unicode(body: bytes) -> Steps[bool]:
 
 
 def decode(decoder: "msgspec.json.Decoder[Body]", body: bytes, *, is_unicode: bool) -> Body:
-    """Read a body. `is_unicode`: whether it is known to be."""
+    """Read a body. `is_unicode`: whether it is known to be UTF-8."""
     if not is_unicode:
         clean.check_unicode(body)
     try:
         return decoder.decode(body)
     except (msgspec.MsgspecError, RecursionError) as exc:
-        raise in_words(exc) from None
-
-
-def in_words(exc: Exception) -> Unacceptable | Malformed:
-    """The refusal for what a decoder says of a body."""
-    if isinstance(exc, msgspec.ValidationError):
-        return Unacceptable(_plain(str(exc)))
-    if isinstance(exc, RecursionError):
-        return Unacceptable("the body is nested too deeply")
-    return Malformed(f"the body is not JSON: {_plain(str(exc))}")
-
-
-def _plain(message: str) -> str:
-    """msgspec's words, in the quotes that our other messages have, and without its path syntax. They may quote
-    the name of a field, which is as long as its sender likes."""
-    return message[:LONGEST_QUOTE].replace("`", "'").replace("$.", "")
+        raise in_words(exc, decoder.type.__struct_fields__) from None
 
 
 def canonical(parameters: bytes) -> bytes:
-    """The same parameters in the same bytes, so that they can share a lane."""
+    """Returns equal parameters as equal bytes, so that they can share a lane."""
     return _remembered(parameters) if len(parameters) <= REMEMBERED_PARAMETERS else _read(parameters)
 
 

@@ -1,4 +1,5 @@
-"""The answer to a call of several asks. The data plane makes one for each call, and the gateway calls it back."""
+"""Makes one answer of the replies to a call with several asks. `data_plane.py` makes a `Joined` for each such call,
+and the gateway calls it back."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,7 +9,8 @@ from penstock.types import Reply
 
 
 class Joined:
-    """A `CallAsker`. It is called once, with all replies or with the first failure alone, and makes one answer."""
+    """Implements `ports.waiting.CallAsker`. It is called once: with all replies, or with the first failure
+    alone."""
 
     __slots__ = ("_caller", "_clock", "_door")
 

@@ -1,13 +1,14 @@
-"""Large bodies are looked through one at a time, in steps, and the loop rests in between.
+"""Lets large bodies be read one at a time, in steps, with breaks in which the event loop does other things.
 
-To look through a mebibyte can take 30 ms, which would hold up everything else. So there is a break after each few
-milliseconds, and a rest at the end: three times as long as the work was, in all. So all that stand in one line
-together have a quarter of the loop's time, however many there are, and one that comes alone does not wait long.
-Tenants take turns, and nobody waits for all that another one has sent.
+To read and check a mebibyte can take 30 ms, which would hold up everything else. So there is a break after each few
+milliseconds, and a rest at the end: in all, three times as long as the work. So all bodies in one line together
+have a quarter of the loop's time, however many they are, and a body that comes alone does not wait long. Tenants
+take turns, so that none waits for all that another has sent.
 
-There are three lines: for bodies, for large results of tasks, and for the pages that are open to all. To write
-a result of a mebibyte takes less than 0.1 ms. In the line of the bodies it would wait 120 ms for each mebibyte
-before it, and a tenant's result would wait for all bodies that this tenant has sent.
+There are three lines: for bodies (`data_plane.py`), for large results of tasks (`results.py`), and for the pages
+that are open to all (`document.py`). To write a result of a mebibyte takes less than 0.1 ms. In the line of the
+bodies it would wait 120 ms for each mebibyte before it, and a tenant's result would wait for all bodies that this
+tenant has sent.
 """
 
 import asyncio
@@ -20,17 +21,19 @@ from penstock.doors.steps import Steps
 from penstock.edge.held import give_memory_back
 from penstock.ports import Clock
 
-LARGE = 32 * 1024  # bytes of a body that waits for its turn
+LARGE = 32 * 1024  # bytes; a larger body waits for its turn
 AT_A_TIME = 0.002  # seconds of steps without a break; the last step may take a little longer
 BREAK = 1.0  # the length of a break, as a multiple of the steps before it
 REST = 3.0  # the length of the rest, as a multiple of what a body took in all, its breaks included
-CALM = 1.0  # seconds without a large body, after which the memory that they took is given back
-WORTH_A_TRIM = 16  # large bodies after which memory is given back
+CALM = 1.0  # seconds without a large body, after which their memory is given back to the system
+WORTH_A_TRIM = 16  # after fewer large bodies no memory is given back
 
 T = TypeVar("T")
 
 
 class LargeBodies:
+    """One line."""
+
     def __init__(self, clock: Clock, trim: Callable[[], object] | None = None) -> None:
         self._clock = clock
         self._trim = trim or give_memory_back
@@ -58,7 +61,7 @@ class LargeBodies:
 
     @asynccontextmanager
     async def turn(self, tenant: str) -> AsyncIterator[None]:
-        """Wait for a turn, for work that is done in one step."""
+        """Wait for a turn. The work within it is one step."""
         await self._begin(tenant)
         began = self._clock()
         try:

@@ -1,47 +1,42 @@
-"""The native doors: one input in, one output out, on the same connection or as a task.
+"""The native doors, `/v1/inference` and `/api/inference`: one input in, one output out, on the same connection or
+as a task. `open_doors.py` opens them.
 
-Answers are spliced around the output, which is never decoded here. Fields nobody knows are refused by name.
+The output is never decoded here: the rest of the answer is written around its bytes. Unknown fields of a body are
+refused, and the refusal names them.
 """
 
 from collections.abc import Sequence
 
 import msgspec
 
+from penstock.doors.answer_forms import in_form
+from penstock.doors.binary import Binary
 from penstock.doors.door import AskingDoor, Inside, Tasks
-from penstock.doors.every_answer import answer_fields
+from penstock.doors.every_answer import usual_of
 from penstock.doors.inputs import (
     BACKSLASH,
     DELETE,
     QUOTE,
-    canonical,
     check_unicode,
     decode,
-    in_words,
     inputs_of,
 )
+from penstock.doors.native_body import InferenceBody, asked, check
 from penstock.doors.native_described import describe_full, describe_short
 from penstock.doors.openapi_parts import Described, Offer
-from penstock.doors.ratelimit import quota_fields
 from penstock.doors.steps import Steps
-from penstock.edge.answer import JSON, Answer
+from penstock.doors.wishes import Media
+from penstock.doors.wrong_body import in_words
+from penstock.edge.answer import JSON_ALONE, Answer
+from penstock.edge.caller import Render
 from penstock.edge.fields import Headers
-from penstock.errors import Unacceptable
 from penstock.output import NOTED, without_note
 from penstock.types import Ask, Execution, Reply
 
-# Milliseconds that can be read; the gateway allows less, but a number with 400 digits must not reach arithmetic.
-LONGEST_MS = 24 * 3600 * 1000
-
-
-class InferenceBody(msgspec.Struct, forbid_unknown_fields=True):
-    input: msgspec.Raw
-    model: str | None = None
-    parameters: msgspec.Raw = msgspec.Raw()
-    client_id: str | None = None
-    timeout_ms: int | float | None = None  # as JSON, 2e3 is a whole number too
-
 
 class ShortBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The body at `/api/inference`."""
+
     input: msgspec.Raw
 
 
@@ -51,11 +46,15 @@ _SHORT = msgspec.json.Decoder(ShortBody)
 
 
 class Inference(AskingDoor):
+    """The full form: a body with everything that a client may say of a request."""
+
     path = "/v1/inference"
     tasks = Tasks.AS_MODEL
+    others = True
 
     def __init__(self, inside: Inside) -> None:
         super().__init__(inside)
+        self._binary = Binary(inside)
         self._kinds = inside.gateway.kinds
         self._inputs = inputs_of(inside)
 
@@ -63,16 +62,16 @@ class Inference(AskingDoor):
         ascii_only = yield from check_unicode(body)
         said = decode(_FULL, body, is_unicode=True)
         yield
-        _check(said)
+        check(said)
         checked = yield from self._inputs.check_in_steps(bytes(said.input), said.model, ascii_only=ascii_only)
-        return [_asked(said, checked)]
+        return [asked(said, checked)]
 
     def read_one(self, body: bytes) -> Ask:
         if body.isascii():  # what nearly all clients send is understood in a few steps
             try:
                 said = _decode_full(body)
             except (msgspec.MsgspecError, RecursionError) as exc:
-                raise in_words(exc) from None
+                raise in_words(exc, InferenceBody.__struct_fields__) from None
             usual = said.client_id is None and said.timeout_ms is None and not said.parameters
             if usual and said.model in self._kinds:  # a plain string fits every kind of input
                 payload = bytes(said.input)
@@ -81,15 +80,21 @@ class Inference(AskingDoor):
             ascii_only = True
         else:
             said, ascii_only = decode(_FULL, body, is_unicode=False), False
-        _check(said)
-        return _asked(said, self._inputs.check(bytes(said.input), said.model, ascii_only=ascii_only))
+        check(said)
+        return asked(said, self._inputs.check(bytes(said.input), said.model, ascii_only=ascii_only))
+
+    def read_other(self, media: Media, body: bytes, query: str) -> Steps[Sequence[Ask]]:
+        return [(yield from self._binary.read(media, body, query))]
+
+    def rendering(self, wanted: Media) -> Render:
+        return in_form(wanted, self.render)
 
     def answer(self, replies: Sequence[Reply], now: float) -> Answer:
         return self.render(replies[0], now)
 
     def render(self, reply: Reply, now: float) -> Answer:
-        """The answer to a reply. The output goes last, as it is; what the members of a batch share is rendered
-        once."""
+        """Returns the answer to a reply. The output goes last, as it is. The part that the members of a batch have
+        in common is rendered once."""
         execution = reply.execution
         if execution is None:
             return super().render(reply, now)
@@ -104,19 +109,16 @@ class Inference(AskingDoor):
             f'{{"request_id":"{request_id}","task_id":"{request_id}",'
             f'"latency_ms":{(now - arrival) * 1e3:.3f},"metadata":{{"queue_ms":{queue}{metadata}'
         )
-        fields = [JSON, ("x-request-id", request_id), ("server-timing", f"queue;dur={queue}{timing}")]
-        if request.traceparent is not None:
-            fields.append(("traceparent", request.traceparent))
-        if request.account is not None:
-            fields += quota_fields(request.account, now)
-        return Answer(200, fields, b"".join((start.encode(), output, b"}")))
+        told = usual_of(request, now, f"queue;dur={queue}{timing}")
+        return Answer(200, JSON_ALONE, output, told, start.encode(), b"}")
 
     def describe(self, offer: Offer) -> Described:
         return describe_full(self.path, offer)
 
 
 class ShortInference(AskingDoor):
-    """The short form: its answer is the output, whatever the model, unless the client wants a task."""
+    """The short form: a body with nothing but an input, for the default model. The client waits for the answer,
+    even if the model's setting makes tasks, unless it asks for a task."""
 
     path = "/api/inference"
     tasks = Tasks.IF_ASKED
@@ -148,30 +150,11 @@ class ShortInference(AskingDoor):
         queue = f"{(execution.started - request.arrival) * 1e3:.3f}"
         start = f'{{"request_id":"{request.request_id}","latency_ms":{(now - request.arrival) * 1e3:.3f},"output":'
         output, _ = without_note(reply.output)
-        fields = [*answer_fields(request, now), ("server-timing", f"queue;dur={queue}{timing}")]
-        return Answer(200, fields, b"".join((start.encode(), output, b"}")))
+        told = usual_of(request, now, f"queue;dur={queue}{timing}")
+        return Answer(200, JSON_ALONE, output, told, start.encode(), b"}")
 
     def describe(self, offer: Offer) -> Described:
         return describe_short(self.path, offer)
-
-
-def _check(said: InferenceBody) -> None:
-    if said.client_id is not None and not 0 < len(said.client_id) <= 128:
-        raise Unacceptable("'client_id' must be 1 to 128 characters long")
-    timeout = said.timeout_ms
-    if timeout is not None and (timeout <= 0 or timeout % 1):
-        raise Unacceptable("'timeout_ms' must be a whole number greater than 0")
-
-
-def _asked(said: InferenceBody, payload: bytes) -> Ask:
-    timeout = said.timeout_ms
-    return Ask(
-        payload,
-        said.model,
-        canonical(bytes(said.parameters)) if said.parameters else b"",
-        said.client_id,
-        None if timeout is None else min(timeout, LONGEST_MS) / 1000.0,
-    )
 
 
 def _render(execution: Execution, model: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The native doors, for the document at /openapi.json."""
+"""Describes the native doors for the document at /openapi.json. Used by `native.py`."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,7 @@ from penstock.doors.idempotency import LONGEST, PATTERN
 from penstock.doors.openapi_parts import (
     NUMBER,
     OUTPUT,
+    OUTPUT_ENCODING,
     REPLAYED,
     STRING,
     TOKENS_USED,
@@ -17,6 +18,7 @@ from penstock.doors.openapi_parts import (
     Offer,
     Part,
     answered,
+    in_other_forms,
     input_schema,
     object_of,
     parameter,
@@ -38,6 +40,17 @@ _IDEMPOTENCY_KEY = parameter(
     "the outcome of the first, also while that is still running; with another request it is 409.",
     {"type": "string", "pattern": f"^(?:{PATTERN})$"},
 )
+
+
+_WITH_OCTETS = [
+    parameter(name, "query", f"{about} Read only with a body of application/octet-stream.", schema)
+    for name, about, schema in (
+        ("model", "Which model.", {"type": "string"}),
+        ("parameters", "For the model: a JSON object.", {"type": "string", "examples": ['{"top_k": 3}']}),
+        ("client_id", "As in a body of JSON.", {"type": "string", "minLength": 1, "maxLength": 128}),
+        ("timeout_ms", "As in a body of JSON.", {"type": "integer", "minimum": 1, "maximum": 999_999_999}),
+    )
+]
 
 
 def describe_full(path: str, offer: Offer) -> Described:
@@ -72,14 +85,18 @@ def describe_full(path: str, offer: Offer) -> Described:
                         "model_version": STRING,
                         "cached": {"type": "boolean", "description": "Nothing was executed for this answer."},
                         "tokens_used": TOKENS_USED,
+                        "output_encoding": OUTPUT_ENCODING,
                     },
-                    optional=("tokens_used",),
+                    optional=("tokens_used", "output_encoding"),
                 ),
             },
         ),
         "TaskAccepted": object_of({"task_id": STRING, "status": {"const": "PENDING"}}),
     }
-    return Described({path: {"post": _inference(sorted(offer.asynchronous), len(models))}}, schemas)
+    octets = bool(offer.taking_bytes)
+    return Described(
+        {path: {"post": _inference(sorted(offer.asynchronous), len(models), octets=octets)}}, schemas
+    )
 
 
 def describe_short(path: str, offer: Offer) -> Described:
@@ -93,7 +110,7 @@ def describe_short(path: str, offer: Offer) -> Described:
     return Described({path: {"post": _short_inference()}}, schemas)
 
 
-def _inference(asynchronous: Sequence[str], models: int) -> Part:
+def _inference(asynchronous: Sequence[str], models: int, *, octets: bool) -> Part:
     about = (
         "The answer comes on the same connection. With `Prefer: respond-async` the request becomes a task: 202 at "
         "once, and its answer under `Location`."
@@ -108,15 +125,29 @@ def _inference(asynchronous: Sequence[str], models: int) -> Part:
             f"A request{which} becomes a task: 202 at once, and its answer under `Location`. With `Prefer: wait`"
             " the answer comes on the same connection."
         )
+    if octets:
+        about += (
+            " A body of application/octet-stream is the input itself, as bytes, and all else stands in the query."
+            " In MessagePack the bytes of an input are bytes for the function. `Accept` says which of these forms"
+            " the answer has; as application/octet-stream an output comes only if it is bytes."
+        )
+    answer = answered("The answer", "InferenceAnswer", *WITH_ANSWERS)
     return {
         "operationId": "infer",
         "tags": ["Inference"],
         "summary": summary,
         "description": about,
-        "parameters": [X_REQUEST_ID, TRACEPARENT, TRACESTATE, _PREFER, _IDEMPOTENCY_KEY],
-        "requestBody": sent("InferenceRequest"),
+        "parameters": [
+            X_REQUEST_ID,
+            TRACEPARENT,
+            TRACESTATE,
+            _PREFER,
+            _IDEMPOTENCY_KEY,
+            *(_WITH_OCTETS if octets else ()),
+        ],
+        "requestBody": {"required": True, "content": in_other_forms("InferenceRequest", octets=octets)},
         "responses": {
-            "200": answered("The answer", "InferenceAnswer", *WITH_ANSWERS),
+            "200": {**answer, "content": in_other_forms("InferenceAnswer", octets=True)},
             "202": answered(
                 "Accepted as a task",
                 "TaskAccepted",
@@ -175,7 +206,7 @@ def _request(
 
 
 def _parameters(taken: Sequence[str] | None) -> Part:
-    """The schema of a model's parameters: those named, or any."""
+    """Returns the schema of a model's parameters: those named, or any."""
     named: Part = {}
     if taken is not None:
         named = {"properties": {name: {} for name in taken}, "additionalProperties": False}

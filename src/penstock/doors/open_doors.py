@@ -1,4 +1,5 @@
-"""The doors that are open. A new one is a file in this folder, and a name in this list."""
+"""The list of all doors. A new door is a file in this folder and a name in this list. `roles/data_plane.py` opens
+them."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,7 +15,7 @@ DOORS: Sequence[Callable[[Inside], Door]] = (Inference, ShortInference, Embed, M
 
 
 def open_doors(inside: Inside) -> list[Door]:
-    """All doors, and the two that describe them."""
+    """Returns all doors, and the two that describe them."""
     doors = [make(inside) for make in DOORS]
     pages = LargeBodies(inside.gateway.clock)
     return [*doors, Document(inside, doors, pages), Docs(inside, pages)]

@@ -1,5 +1,5 @@
-"""What the data plane says of itself at /openapi.json: what its doors say, put together. A contract fuzzer holds
-the server to it."""
+"""Makes the document at /openapi.json of what each door says of itself. Used by `document.py`. A fuzzer in the
+tests checks that the server does what the document says."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,5 @@
-"""The words in which doors describe themselves for the document at /openapi.json."""
+"""The parts of which doors make their descriptions for the document at /openapi.json. Used by the doors and by
+`openapi.py`."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ ERRORS = {
         "The Idempotency-Key or X-Request-Id is taken by another request, or the task was cancelled.",
     ),
     413: ("TooLarge", "The body is larger than `limits.max_body`, {max_body} bytes."),
-    415: ("UnsupportedMedia", "Only uncompressed application/json in UTF-8 is read."),
+    415: ("UnsupportedMedia", "Only what is listed here is read: JSON in UTF-8, and none of it compressed."),
     422: ("Unacceptable", "Understood, but not acceptable: the message names the field."),
     429: ("OverQuota", "Over your own quota: try again after Retry-After."),
     500: ("Internal", "The server's fault; its log says more."),
@@ -35,16 +36,18 @@ TOKENS_USED = {
     "minimum": 0,
     "description": "As the model's function says; else it is not there.",
 }
+OUTPUT_ENCODING = {"const": "base64", "description": "The output is bytes; else it is not there."}
 OUTPUT = {"description": "What the model made of the input: a string, or any JSON where it gives JSON."}
 TEXT = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f]*$"  # tab, newline and return are text
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What this server has to offer just now, for doors to describe."""
+    """What this server offers now. Doors describe it."""
 
     models: Mapping[str, str]  # the kind of input, text or json, that each takes
-    default: str | None  # the model meant by requests that name none
+    default: str | None  # the model for requests that name none
+    taking_bytes: Set[str]  # models whose inputs may be bytes
     asynchronous: Set[str]  # models whose requests become tasks
     parameters: Mapping[str, Sequence[str] | None]  # the names each model takes, as `Gateway.parameters`
     secured: bool  # callers must say who they are
@@ -54,6 +57,8 @@ class Offer:
 
 
 class Described(NamedTuple):
+    """One door's part of the document."""
+
     paths: Part = {}  # noqa: RUF012 - nobody adds to it
     schemas: Part = {}  # noqa: RUF012
 
@@ -62,13 +67,22 @@ def sent(schema: str) -> Part:
     return {"required": True, "content": in_json(schema)}
 
 
+BYTES: Part = {"schema": {}}  # any bytes, as OpenAPI 3.1 writes it
+
+
+def in_other_forms(schema: str, *, octets: bool) -> Part:
+    """Returns the content of a body that may be JSON, MessagePack or, with `octets`, bytes alone."""
+    packed = {"application/msgpack": in_json(schema)["application/json"]}
+    return {**in_json(schema), **packed, **({"application/octet-stream": BYTES} if octets else {})}
+
+
 def answered(about: str, schema: str, *headers: str) -> Part:
     said = {name: {"$ref": f"#/components/headers/{name}"} for name in headers}
     return {"description": about, "headers": said, "content": in_json(schema)}
 
 
 def refused(*statuses: int) -> Part:
-    """The responses with these statuses, in the native shape."""
+    """Returns the responses with these statuses, in the native shape."""
     return {str(status): {"$ref": f"#/components/responses/{ERRORS[status][0]}"} for status in statuses}
 
 
@@ -130,7 +144,7 @@ TRACESTATE = parameter(
 
 
 def input_schema(kind: str, clean: bool) -> Part:
-    if kind != "text":  # no schema can say of all texts inside a value what they may contain
+    if kind != "text":  # a schema cannot say what the texts inside a value may contain
         return {
             "description": "Any JSON value" + ("; its texts hold no control characters." if clean else ".")
         }

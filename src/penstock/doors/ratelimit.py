@@ -1,33 +1,30 @@
-"""What a tenant with a quota is told with every answer.
+"""The header fields that tell a tenant of its quota, with every answer. Used by `every_answer.py`, `native.py` and,
+for refusals, `data_plane.py`.
 
 RateLimit-Limit      requests in any sixty seconds
-RateLimit-Remaining  of these, how many may come, as of the one that was let in last
-RateLimit-Reset      seconds until some of what was used no longer counts; with a 429 the same as Retry-After
+RateLimit-Remaining  how many of these are left, as of the request that was let in last
+RateLimit-Reset      seconds until some of the used ones no longer count; with a 429 the same as Retry-After
 """
 
 from math import ceil
 
-from penstock.edge.answer import Fields
+from penstock.edge.answer import Fields, Quota
 from penstock.errors import OverQuota
 from penstock.quota import Account
 from penstock.types import Seconds
 
 
-def quota_fields(account: Account, now: Seconds) -> Fields:
-    """The fields for the head of an answer; none for a tenant without a quota on requests per minute."""
+def quota_of(account: Account, now: Seconds) -> Quota | None:
+    """What the head of an answer says; None for a tenant without a quota on requests per minute."""
     limit = account.limit
     if limit is None:
-        return ()
+        return None
     reset = account.reset_at - now
-    return (
-        ("ratelimit-limit", str(limit)),
-        ("ratelimit-remaining", str(account.remaining)),
-        ("ratelimit-reset", str(ceil(reset) if reset > 0.0 else 0)),
-    )
+    return limit, account.remaining, ceil(reset) if reset > 0.0 else 0
 
 
 def refusal_fields(error: OverQuota) -> Fields:
-    """The fields for a refusal. `Retry-After` comes with every error that knows when to come back."""
+    """Returns the fields for a refusal. `Retry-After` is not among them: `every_answer.py` adds it."""
     if error.limit is None:
         return ()
     return (

@@ -1,4 +1,5 @@
-"""Tasks: how one is announced, and the door where its answer is fetched."""
+"""Tasks: the answer that announces one (for `data_plane.py`), and the door `/v1/result/…` where its result is
+fetched or the task cancelled (`open_doors.py` opens it)."""
 
 from datetime import UTC, datetime
 
@@ -11,6 +12,7 @@ from penstock.doors.large import LargeBodies
 from penstock.doors.openapi_parts import (
     CODES,
     OUTPUT,
+    OUTPUT_ENCODING,
     STRING,
     TOKENS_USED,
     Described,
@@ -28,10 +30,12 @@ from penstock.ports import Task
 from penstock.types import TaskStatus
 
 PLACE = "/v1/result/"
-LARGE_RESULT = 128 * 1024  # bytes of a result that waits for its turn
+LARGE_RESULT = 128 * 1024  # bytes; a larger result waits for its turn
 
 
 class Results(TellingDoor):
+    """Tells where a task stands, waits for it, or cancels it."""
+
     path = f"{PLACE}{{task_id}}"
     methods = ("GET", "DELETE")
 
@@ -45,7 +49,7 @@ class Results(TellingDoor):
         if reply is None or len(reply.output) <= LARGE_RESULT:
             respond(_where_it_stands(task))
             return
-        # Large results go one at a time: who asks for one need not have sent anything large.
+        # Large results go one at a time, in a line of their own (see `large.py`).
         async with self._large.turn(visit.tenant):
             respond(_where_it_stands(task))
 
@@ -112,7 +116,10 @@ _TASK = object_of(
             "description": "Of its last change, or its start.",
         },
         "output": {**OUTPUT, "description": "When SUCCESS."},
-        "metadata": object_of({"tokens_used": TOKENS_USED}),
+        "metadata": object_of(
+            {"tokens_used": TOKENS_USED, "output_encoding": OUTPUT_ENCODING},
+            optional=("tokens_used", "output_encoding"),
+        ),
         "error": {
             **object_of({"error": {"enum": CODES}, "message": STRING}),
             "description": "When FAILED, EXPIRED or CANCELLED.",
@@ -123,8 +130,8 @@ _TASK = object_of(
 
 
 def accepted(task: Task, *, preferred: bool, again: bool) -> Answer:
-    """The answer to whoever asked for a task. `preferred`: the client has wished for one. `again`: the task was
-    there already."""
+    """Returns the answer that announces a task. `preferred`: the client asked for one. `again`: the task was there
+    already."""
     fields = [JSON, ("location", f"{PLACE}{task.id}"), ("x-request-id", task.id)]
     if preferred:
         fields.append(("preference-applied", "respond-async"))

@@ -1,4 +1,5 @@
-"""Work on a large body, in steps: between two of them the loop can turn.
+"""Work on a large body, in steps: between two steps the event loop can do other things. Used by the checks
+(`clean.py`, `depth.py`, `inputs.py`), the doors, and `large.py`, which runs the steps.
 
 A check is a generator. It looks at one piece of a payload, stops at a `yield`, and goes on with the next piece. For
 a small payload, which is one piece, `at_once` runs it to its end.
@@ -11,7 +12,7 @@ from typing import TypeVar
 T = TypeVar("T")
 Steps = Generator[None, None, T]
 
-PIECE = 64 * 1024  # bytes that one step looks at; any larger body waits for its turn
+PIECE = 64 * 1024  # bytes that one step looks at
 LONGEST_ESCAPE = 6  # bytes, as \u0001 has
 
 _WHOLE = re.compile(rb"(?:[^\\]|\\u[^\\]{4}|\\[^u])*")
@@ -28,7 +29,7 @@ def at_once(steps: Steps[T]) -> T:
 
 
 def pieces(payload: bytes, size: int = PIECE) -> Iterator[bytes]:
-    """The pieces of well-formed JSON. No escape is cut in two, nor a control character of two bytes."""
+    """Yields the pieces of well-formed JSON. No escape is cut in two, nor a control character of two bytes."""
     start, last = 0, len(payload) - size
     while start < last:
         piece = payload[start : start + size]
@@ -39,8 +40,8 @@ def pieces(payload: bytes, size: int = PIECE) -> Iterator[bytes]:
 
 
 def _whole(piece: bytes) -> int:
-    """How many bytes of a piece can be taken without cutting anything in two, if nothing was cut where it
-    begins."""
+    """Returns how many bytes of a piece can be taken without cutting anything in two. The piece must not begin in
+    the middle of something."""
     end = len(piece)
     begin = piece.find(b"\\", end - LONGEST_ESCAPE + 1)
     if begin >= 0:

@@ -1,4 +1,4 @@
-"""Which door a path leads to."""
+"""Finds the door of a path. Used by `data_plane.py`."""
 
 from collections.abc import Sequence
 
@@ -8,6 +8,8 @@ from penstock.errors import Malformed, NotFound
 
 
 class Table:
+    """All doors, by their paths."""
+
     def __init__(self, doors: Sequence[Door]) -> None:
         self._exact: dict[str, Door] = {}
         # The doors whose last part stands for any one name, by the path before it.
@@ -29,7 +31,7 @@ class Table:
         return door
 
     def find_by_url(self, url: bytes) -> Door | None:
-        """The door of an address, as far as it can be told: the address may be half of one, or empty."""
+        """Returns the door of a URL; None if there is none. The URL may be incomplete or empty."""
         try:
             return self.find(split(url)[0])
         except (Malformed, NotFound):

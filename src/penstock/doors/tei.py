@@ -1,14 +1,14 @@
-"""Text Embeddings Inference's `POST /embed`, so that its clients work unchanged.
+"""The door `/embed`, as Text Embeddings Inference has it, so that its clients work unchanged. `open_doors.py` opens
+it.
 
     {"inputs": "one text"}                     ──►  [[0.1, …]]
     {"inputs": ["one text", "another one"]}    ──►  [[0.1, …], [0.2, …]]
 
-Each text is a request of its own, for the model that is meant by those who name none. Its answer is whatever the
-model makes of the text. Other options than `inputs` are handed to the model as its `parameters`, unless they say
-what is usual.
+Each text is a request of its own, for the default model. Its answer is whatever the model makes of the text.
+Options besides `inputs` go to the model as its `parameters`, unless they have their usual value.
 
-An overloaded server is 429 here and not 503: that is what these clients know, and they try again after it. By 503
-the server they were made for says that it is unwell.
+An overloaded server answers 429 here and not 503, because these clients try again after a 429. To them 503 means
+that the server is unwell.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from penstock.doors.door import AskingDoor, Inside
-from penstock.doors.every_answer import answer_fields, failure_fields, in_full, status_of
+from penstock.doors.every_answer import failure_fields, in_full, status_of, usual_of
 from penstock.doors.inputs import canonical, check_unicode, decode, inputs_of
 from penstock.doors.openapi_parts import (
     OUTPUT,
@@ -35,7 +35,7 @@ from penstock.doors.openapi_parts import (
     sent,
 )
 from penstock.doors.steps import Steps, at_once
-from penstock.edge.answer import Answer
+from penstock.edge.answer import JSON_ALONE, Answer
 from penstock.edge.fields import NO_HEADERS, Headers
 from penstock.errors import (
     BackendCrashed,
@@ -59,8 +59,10 @@ MOST_DIMENSIONS = 2**31 - 1
 
 
 class Option(NamedTuple):
-    usual: tuple[object, ...]
-    otherwise: Part
+    """An option of `/embed` besides `inputs`."""
+
+    usual: tuple[object, ...]  # values that change nothing
+    otherwise: Part  # the schema of all its values
 
 
 OPTIONS = {
@@ -72,7 +74,7 @@ OPTIONS = {
 }
 SEVERAL = "'inputs' must be a string or a list of strings"
 
-# Status and type by our code. Every other code is the client's mistake, and keeps its status.
+# Status and error type, by our code. Every other code is the client's mistake, and keeps its status.
 _KNOWN = {
     NoInput.code: (400, "Empty"),
     OverQuota.code: (429, "Overloaded"),
@@ -90,6 +92,8 @@ _KNOWN = {
 
 
 class EmbedBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The body at `/embed`."""
+
     inputs: msgspec.Raw
     truncate: bool | None = None
     normalize: bool | None = None
@@ -103,6 +107,8 @@ _TEXTS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Embed(AskingDoor):
+    """Takes one text or several."""
+
     path = "/embed"
 
     def __init__(self, inside: Inside) -> None:
@@ -137,7 +143,8 @@ class Embed(AskingDoor):
 
     def answer(self, replies: Sequence[Reply], now: float) -> Answer:
         outputs = [without_note(reply.output)[0] for reply in replies]
-        return Answer(200, answer_fields(replies[0].request, now), b"[%b]" % b",".join(outputs))
+        told = usual_of(replies[0].request, now)
+        return Answer(200, JSON_ALONE, b"[%b]" % b",".join(outputs), told)
 
     def failure(self, failure: Failure, request_id: str) -> Answer:
         status, kind = _KNOWN.get(failure.code) or (status_of(failure), "Validation")
@@ -147,7 +154,7 @@ class Embed(AskingDoor):
     # ---- the document --------------------------------------------------------------------------------------
 
     def describe(self, offer: Offer) -> Described:
-        if offer.default is None:  # there is no saying which model is meant
+        if offer.default is None:  # then no model is meant by requests that name none
             return Described()
         operation = {
             "operationId": "embed",
@@ -188,7 +195,7 @@ class Embed(AskingDoor):
 
 
 def _parameters(said: EmbedBody) -> bytes:
-    """The options that are not as usual, as parameters for the model."""
+    """Returns the options that do not have their usual value, as parameters for the model."""
     if said.dimensions is not None:
         if not 1 <= said.dimensions <= MOST_DIMENSIONS or said.dimensions % 1:
             raise Unacceptable(f"'dimensions' must be a whole number from 1 to {MOST_DIMENSIONS}")
@@ -201,5 +208,5 @@ def _parameters(said: EmbedBody) -> bytes:
 
 
 def _option(usual: Sequence[object], otherwise: Part, taken: bool) -> Part:
-    """The schema of an option: any value if the model takes it, otherwise only what is usual."""
+    """Returns the schema of an option: any value if the model takes it, otherwise only the usual ones."""
     return {"anyOf": [otherwise, {"type": "null"}]} if taken else {"enum": [*usual, None]}

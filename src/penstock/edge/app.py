@@ -1,4 +1,5 @@
-"""What the edge hands requests to, and asks about those that are not complete yet."""
+"""What the edge hands requests to, and asks about requests that are not complete yet. Implemented by the data plane
+(`doors/data_plane.py`, and `doors/cors.py` around it) and the admin plane (`server/admin_plane.py`)."""
 
 from typing import Protocol
 
@@ -8,19 +9,23 @@ from penstock.edge.heads import Head
 
 
 class App(Protocol):
+    """One plane, as the edge knows it."""
+
     def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
-        """A whole request has come; one answer must follow, now or later. Never raises."""
+        """Take a whole request. One answer must follow, now or later. Never raises."""
         ...
 
     def handle_ordinary(self, caller: Caller, head: Head, body: bytes) -> None:
-        """Like `handle`, with a head of which only the fields that matter are known."""
+        """Take a whole request whose head was ordinary, so that only the fields that matter were read
+        (`heads.py`)."""
         ...
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
-        """Who sends a body that takes a while, by its head: a tenant, or an empty name where that cannot be told
-        yet. Raises what the request would be refused with, whatever its body."""
+        """Returns who sends a body that takes a while, by its head: a tenant, or an empty name where that is not
+        known yet. Raises the error with which the request would be refused, whatever its body."""
         ...
 
     def refuse(self, caller: Caller, exc: Exception, url: bytes, headers: Headers) -> None:
-        """Answer what cannot be a request, or is too much of one. `url` and `headers`: as much as has been read."""
+        """Answer bytes that are no valid request, or a request that exceeds a limit. `url` and `headers`: as much
+        of them as has been read."""
         ...

@@ -1,18 +1,21 @@
-"""A body that comes in pieces.
+"""A request's body that comes in pieces. Used by `http1_message.py` and `http2_stream.py`.
 
-Where many wait for their ends, a large one lies in memory of its own, which goes back to the system in the end. The
-allocator would keep it: what a crowd of bodies took that never ended would stay with the process.
+While much is held for unfinished requests, a large body lies in memory of its own, which goes back to the system in
+the end. Memory from the allocator might stay with the process after many such bodies.
 """
 
 import mmap
+import os
 
 LARGE = 64 * 1024  # bytes
-# bytes: a shorter piece is joined to the one before, for each piece costs some fifty bytes besides
+# Bytes. A shorter piece is joined to the one before, because each piece costs some fifty bytes more.
 SMALL = 1024
 PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
 class Body:
+    """The pieces of one body. `crowded`: much is held for unfinished requests now."""
+
     __slots__ = ("_apart", "_length", "_pieces", "size")
 
     def __init__(self, first: bytes = b"", length: int = 0) -> None:
@@ -24,14 +27,35 @@ class Body:
 
     def add(self, piece: bytes, *, crowded: bool = False) -> None:
         start, end = self.size, self.size + len(piece)
+        room = self._room(end, crowded)
         self.size = end
-        if self._apart is None and not (crowded and max(end, self._length) > LARGE):
+        if room is None:
             self._append(piece)
-            return
+        else:
+            room[start:end] = piece
+
+    def read(self, descriptor: int, most: int, *, crowded: bool = False) -> int:
+        """Add what can be read from the descriptor now, up to `most` bytes. Returns how many it was; 0 at the
+        end."""
+        start, end = self.size, self.size + most
+        room = self._room(end, crowded)
+        if room is None:
+            piece = os.read(descriptor, most)
+            self._append(piece)
+            came = len(piece)
+        else:
+            with memoryview(room) as whole:
+                came = os.readv(descriptor, [whole[start:end]])
+        self.size += came
+        return came
+
+    def _room(self, end: int, crowded: bool) -> mmap.mmap | None:
+        """Returns the body's own memory, with room up to `end`; None if it is not to have any."""
+        if self._apart is None and not (crowded and max(end, self._length) > LARGE):
+            return None
         if self._apart is None or end > len(self._apart):
-            self._move(start, max(2 * end, self._length))  # pages that are not written to take no memory
-        assert self._apart is not None
-        self._apart[start:end] = piece
+            self._move(self.size, max(2 * end, self._length))  # pages that are not written to take no memory
+        return self._apart
 
     def _append(self, piece: bytes) -> None:
         last = self._pieces[-1]

@@ -1,32 +1,33 @@
-"""What a client may send and how long it may take: states, sizes, and the words it is refused with."""
+"""What a client may send and how long it may take: the states of a connection, sizes, and the errors with which a
+client is refused. Used by the other files of the edge."""
 
 from penstock.errors import BodyTooSlow, HeadTooLarge, HeadTooSlow, Overloaded, TooLarge
 
 MOST_HEADERS = 100
-# Bytes of an unfinished head, or of what comes between two pieces of a body and after the last.
+# Bytes of an unfinished head, or of what comes between two chunks of a body or after the last.
 MOST_HEAD = 64 * 1024
 MOST_REPEATED = 8 * 1024  # bytes of a header that comes several times; each time they are copied
 MOST_BLANK = 1024  # bytes of empty lines before a request
 MOST_THROWN_AWAY = 32 * 1024  # bytes read after a refusal
-LITTLE = (
-    4096  # bytes that an unfinished request may hold before they are counted, and it is asked who sends it
-)
-# Bytes: of a longer body, or after a longer read, no more is taken until others had their turn.
+# Bytes. What an unfinished request holds beyond this is counted, and we find out who sends it.
+LITTLE = 4096
+# Bytes. After a read longer than this, or while a body is longer, nothing more is read until others had their turn.
 BULK = 64 * 1024
-# Connections beyond the limit that are told so; any further one is cut off without a word.
+# So many connections beyond the limit are told that there are too many. Any further one is cut off without an
+# answer.
 REFUSED_AT_ONCE = 64
 
 
 class State:
-    """What a connection waits for, as plain numbers. The edge limits the time of all states but the last two."""
+    """What a connection waits for, as plain numbers. The edge limits the time of every state but the last two."""
 
     NEW = 0  # waits for its first byte
     IDLE = 1  # waits for the next request
-    HEAD = 2
-    BODY = 3
+    HEAD = 2  # waits for the rest of a request's head
+    BODY = 3  # waits for the rest of a request's body
     SENDING = 4  # waits for the client to read
     LINGERING = 5  # waits for the client to notice that this was the last answer
-    BUSY = 6  # waits for the answer: the gateway sees to its deadline
+    BUSY = 6  # waits for the answer, whose deadline is the gateway's matter
     CLOSED = 7
 
 

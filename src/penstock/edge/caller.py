@@ -1,4 +1,5 @@
-"""Who asks, whatever the version of HTTP: what the application needs of a connection, or of one stream on it."""
+"""A caller: a connection of HTTP/1.1 or a stream of HTTP/2 that waits for an answer, as the planes know it.
+`http1.Connection` and `http2_stream.Stream` implement it."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -7,12 +8,14 @@ from penstock.edge.answer import Answer
 from penstock.ports import Leaving
 from penstock.types import Reply
 
-# Makes the answer from a reply, be it an output or a failure; given the time.
+# Makes the answer from a reply, an output or a failure, and the present time.
 Render = Callable[[Reply, float], Answer]
 
 
 class Caller(Protocol):
-    leaving: Leaving | None  # whom to tell when the client goes
+    """What the planes need of a connection or a stream."""
+
+    leaving: Leaving | None  # is told when the client leaves
     render: Render
 
     def reply(self, reply: Reply) -> None:
@@ -20,11 +23,11 @@ class Caller(Protocol):
         ...
 
     def respond(self, answer: Answer, tenant: str = "") -> None:
-        """Send this answer. `tenant`: who has proved that the answer is theirs, and is charged with it if nobody
-        reads it."""
+        """Send this answer. `tenant`: who has proved that the request was theirs; the answer's bytes count as this
+        tenant's while the client does not take them. Empty: nobody has proved it."""
         ...
 
 
 def nothing_asked(reply: Reply, now: float) -> Answer:
-    """The `render` of a caller that has not asked anything yet."""
+    """Raises AssertionError. It is the `render` of a caller that has not asked anything yet."""
     raise AssertionError("a reply came to a caller that asked nothing")

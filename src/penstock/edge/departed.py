@@ -1,8 +1,9 @@
-"""Clients that left while nothing is read from them: a closed connection shows itself only to those who read.
+"""Finds clients that left while nothing is read from them: the event loop reports a closed connection only when it
+reads.
 
-The kernel knows: it is asked whether the other side has shut its end, whatever lies unread before that.
-That is one call of the system, which does not wait, so it is made on the event loop: by a connection before it goes
-on with what its client had sent, and by `edge` for all of them, each tick and at the end.
+The kernel is asked whether the other side has closed its end, even if unread bytes lie before that. One system call
+asks for many connections and does not wait, so it is made on the event loop. A connection asks before it goes on
+with what its client had sent; `edge.py` asks for all connections, each tick and at the end.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import select
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
-# Linux has it; elsewhere such a client is noticed when it is written to.
+# Linux has this flag. On another system such a client is noticed when we write to it.
 GONE = getattr(select, "POLLRDHUP", 0)
 NOT_READ = select.POLLIN
 
@@ -43,7 +44,7 @@ def those_who_left(some: Iterable[Some]) -> list[Some]:
 
 
 def those_with_words(some: Iterable[Some]) -> list[Some]:
-    """Whose bytes have come, and have not been read."""
+    """Returns those whose clients have sent bytes that are not read yet."""
     return _asked(some, NOT_READ)
 
 

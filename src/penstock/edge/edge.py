@@ -1,10 +1,12 @@
-"""All connections of the data plane: their number, their time limits, their end.
+"""All connections of one plane: their number, their time limits, their end. `roles/data_plane.py` and
+`server/admin_plane.py` make an `Edge` each, and `server/listen.py` hands it the connections.
 
-One timer for all of them. A connection notes the tick at which its state began, and costs nothing more; each tick
-those that have stayed too long where a client can keep them for ever are ended.
+There is one timer for all connections. A connection notes the tick at which its state began, which costs next to
+nothing. Each tick ends the connections that have been in their state for too long; only states in which a client
+could stay for ever have a limit.
 
-A server that stops says so with each answer. Whoever asks nothing is let go last, since a request may be under way
-from there.
+A server that stops says so with each answer. Connections without a request are closed last, because a request may
+be on its way there.
 """
 
 import asyncio
@@ -23,8 +25,8 @@ from penstock.edge.reads import Reads
 from penstock.edge.tls import Tls
 from penstock.edge.turns import Turns
 
-SILENT = (State.NEW, State.IDLE, State.LINGERING)  # the states of connections that ask nothing
-AT_ONCE = 64  # connections that are ended in one turn of the loop
+SILENT = (State.NEW, State.IDLE, State.LINGERING)  # the states of connections without a request
+AT_ONCE = 16  # connections that are ended in one turn of the loop
 HELLOS = 0.001  # seconds of a turn of the loop for handshakes; the last of them may take a little longer
 
 log = logging.getLogger("penstock.edge")
@@ -32,6 +34,8 @@ log = logging.getLogger("penstock.edge")
 
 @dataclass(frozen=True, slots=True)
 class EdgeLimits:
+    """What clients may send and how long they may take. The configuration says most of it."""
+
     max_body: int = 2**20
     max_connections: int = 65536
     # For the request line and headers, counted from the first byte or from the connect.
@@ -45,7 +49,7 @@ class EdgeLimits:
 
 
 class Counted(Protocol):
-    """What counts as a connection, and can stay too long where it is."""
+    """A connection, a stream or a handshake: each counts as a connection, and has a time limit in most states."""
 
     state: int
     since: int
@@ -58,7 +62,7 @@ class Counted(Protocol):
     def out_of_time(self) -> None: ...
 
     def retire(self) -> None:
-        """Take note that the server is about to stop."""
+        """Note that the server is about to stop."""
         ...
 
     def close(self) -> None: ...
@@ -67,7 +71,7 @@ class Counted(Protocol):
 
 
 class Edge:
-    """Makes the connections, and holds what they share."""
+    """Makes the connections of one plane, and holds what they share."""
 
     def __init__(
         self,
@@ -113,9 +117,9 @@ class Edge:
             State.SENDING: limits.send_seconds,
             State.LINGERING: limits.linger_seconds,
         }
-        # Limits are rounded up by a tick, since a state may have begun at the very end of its first tick.
+        # Limits are rounded up by a tick, because a state may have begun at the very end of its first tick.
         self._patience = {state: round(seconds / self._seconds) + 1 for state, seconds in in_ticks.items()}
-        self.date = ""  # the date as heads say it
+        self.date = ""  # the date as answers' heads give it
         self._timer: asyncio.TimerHandle | None = None
         self._turn()
 
@@ -172,7 +176,7 @@ class Edge:
                 connection.retire()
 
     def finish(self) -> None:
-        """Let go of connections that ask nothing, unless a request has come on one that is not read yet."""
+        """Close connections without a request, unless one has sent something that is not read yet."""
         self.retire()
         silent = [each for each in self.connections if each.state in SILENT]
         spoke = set(those_with_words(silent))

@@ -1,10 +1,11 @@
-"""Every header field of a request that anything here looks at: this is the one list of them.
+"""The one list of all header fields of a request that any part of Penstock looks at. Used by `heads.py`; the doors
+use the functions below.
 
-Most requests have an ordinary head, which one pattern reads (`heads`). The pattern tells of the fields that have an
-ordinary spelling here, and passes over all others. A head goes the long way, on which every field is read, if one
-of these fields is spelt differently, or if it has a field that is never ordinary.
+Most requests have an ordinary head, which one pattern reads (`heads.py`). The pattern finds the fields that have an
+ordinary spelling in this list, and ignores all others. If one of these fields is spelt differently, or if the head
+has a field that is never ordinary, the head goes the long way: llhttp reads every field.
 
-So whoever looks at one more field adds a line here; a test finds those who forget it.
+Code that looks at one more field needs a line here; a test fails if it is missing.
 """
 
 import re
@@ -17,10 +18,12 @@ _CREDENTIAL = rb"[!-~]++"
 _HEX = rb"[0-9a-f]"
 _REQUEST_ID = rb"[A-Za-z0-9._:+=@\-]{1,128}+"
 _TRACESTATE = rb"[!-~](?: ?[!-~]){0,511}+"
-_TRACEPARENT = _HEX + rb"{2}-" + _HEX + rb"{32}-" + _HEX + rb"{16}-" + _HEX + rb"{2}"
+_TRACEPARENT = _HEX + rb"{2}+-" + _HEX + rb"{32}+-" + _HEX + rb"{16}+-" + _HEX + rb"{2}+"
 
 
 class Field(NamedTuple):
+    """What one field means, and how it is spelt in most requests."""
+
     means: str
     # How the field is spelt in an ordinary head; None: a head that has it is never ordinary.
     ordinary: bytes | None
@@ -30,7 +33,7 @@ class Field(NamedTuple):
 FIELDS: dict[bytes, Field] = {
     b"host": Field("which server is meant", rb"[!-+\--~]++", "refused if there is none, or more than one"),
     b"content-length": Field("bytes of the body", rb"[0-9]{1,9}+", "refused if it is no number, or too large"),
-    b"content-type": Field("what the body is", rb"application/json", "refused unless it is JSON in UTF-8"),
+    b"content-type": Field("what the body is", rb"application/json", "refused unless it is read here"),
     b"authorization": Field("who asks", rb"Bearer " + _CREDENTIAL, "read in any case, refused if it is not known"),
     b"x-api-key": Field("who asks", _CREDENTIAL, "read without spaces, and refused if it is not known"),
     b"x-request-id": Field("the client's name for the request", _REQUEST_ID, "replaced by an id of ours"),
@@ -41,6 +44,7 @@ FIELDS: dict[bytes, Field] = {
     b"upgrade": Field("another protocol is wished for", None, "passed over: the request is served as it is"),
     b"connection": Field("whether the connection stays open", None, "closed after the answer where it says so"),
     b"content-encoding": Field("how the body is packed", None, "refused unless it is identity"),
+    b"accept": Field("which form the answer should have", None, "bytes or MessagePack, where a door has them"),
     b"prefer": Field("whether the answer is waited for", None, "read where a door has tasks"),
     b"idempotency-key": Field("the client's name for all tries of it", None, "the first outcome is given again"),
     b"origin": Field("the web page that asks", None, "compared with server.cors_origins"),
@@ -59,13 +63,13 @@ _IS_TRACEPARENT = re.compile(_TRACEPARENT + rb"(-[ -~]{0,256})?")
 
 
 def request_id(headers: Headers) -> str | None:
-    """The client's own request id, if it can stand in headers, logs and JSON as it is."""
+    """Returns the client's own request id, if it can be put into headers, logs and JSON as it is."""
     given = headers.get(b"x-request-id")
     return given.decode() if given is not None and _IS_REQUEST_ID.fullmatch(given) else None
 
 
 def trace(headers: Headers) -> tuple[str | None, str | None]:
-    """The request's traceparent and tracestate. The second means nothing without the first."""
+    """Returns the request's traceparent and tracestate. The second means nothing without the first."""
     parent, state = headers.get(b"traceparent"), headers.get(b"tracestate")
     if parent is None or not _IS_TRACEPARENT.fullmatch(parent):
         return None, None

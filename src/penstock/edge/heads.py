@@ -1,12 +1,12 @@
-"""Heads of ordinary requests, read by one pattern.
+"""Reads the heads of ordinary requests with one pattern. Used by `http1.py`; the planes get the `Head`.
 
-llhttp reads whatever may come, and calls back for each header. Nearly every request is a POST with a body of a
-given length, and all that matters of its head are a few fields (`fields`). One compiled pattern runs over the whole
-head and finds them, however long the rest is and however it changes from request to request.
+llhttp can read any head, and calls us back for each field. But nearly every request is a POST with a body of a
+given length, and only a few fields of its head matter (`fields.py`). One compiled pattern runs over the whole head
+and finds them, whatever the other fields are.
 
-The pattern is strict. Whatever it does not match goes the long way, through llhttp: a field that comes twice or
-is spelt oddly, a field that is never ordinary, HTTP/1.0, a line that is folded, a head in several pieces. So
-nothing is understood here that llhttp would understand otherwise, and a test holds the two together.
+The pattern is strict. A head that it does not match goes the long way, through llhttp: one with a field that comes
+twice or is spelt oddly, a field that is never ordinary, HTTP/1.0, a folded line, or a head that comes in several
+pieces. `tests/edge/test_edge_heads.py` checks that both ways read a head alike.
 """
 
 import re
@@ -23,23 +23,28 @@ NEEDED = (b"host", b"content-length", b"content-type")
 
 
 def _any_case(name: bytes) -> bytes:
-    return re.sub(rb"[a-z]", lambda letter: b"[%b%b]" % (letter[0], letter[0].upper()), re.escape(name))
+    """A name in letters of either case. The first letter is a set of two: most alternatives are ruled out by their
+    first set, without a try."""
+    first, rest = name[:1], name[1:]
+    return rb"[%b%b](?i:%b)" % (first, first.upper(), re.escape(rest))
 
 
 def _pattern() -> "re.Pattern[bytes]":
-    """The pattern. Its groups are the address, then the fields of `TOLD` in their order. A field that was found
-    before cannot match again, nor can it pass for another."""
+    """Returns the pattern. Its groups are the address, then the fields of `TOLD` in their order. A field that was
+    found before cannot match again, nor can it match as one of the others."""
     token, value = rb"[!#-'*+\-.^_`|~0-9A-Za-z]", rb"[\t -~\x80-\xff]*+"
-    # The beginnings of most fields that matter to nobody here. This list could be left out, and only saves time.
-    # It also saves time that every alternative begins with a letter.
+    # The beginnings of the most usual fields that do not matter. This list only saves time. It also saves time that
+    # every alternative begins with a letter.
     usual = [
-        rb"[aA]ccept(?:-[a-zA-Z]++)?+:" + value,
+        rb"[aA]ccept:(?:[ ,]|application/json|text/plain|\*/\*)*+",  # what we answer without being asked
+        rb"[aA]ccept-[a-zA-Z]++:" + value,
         rb"[uU]ser-[aA]gent:" + value,
         rb"[xX]-(?:[fF]orwarded|[eE]nvoy)-[a-zA-Z\-]++:" + value,
     ]
     group = {name: number for number, name in enumerate(TOLD, 2)}
     told = [
-        rb"%b(?(%d)(?!)): ?(%b)" % (_any_case(name), group[name], spelling) for name, spelling in TOLD.items()
+        rb"%b(?(%d)(?!)): ?+(%b)" % (_any_case(name), group[name], spelling)
+        for name, spelling in TOLD.items()
     ]
     kept_open = rb"[cC]onnection: [kK]eep-[aA]live"
     others = rb"(?!(?:%b):)%b++:%b" % (b"|".join(map(_any_case, (*TOLD, *SPECIAL))), token, value)
@@ -54,12 +59,12 @@ ORDINARY: "Callable[[bytes], re.Match[Any] | None]" = _pattern().match
 
 
 class Head(Struct, eq=False):
-    """What an ordinary head tells: the groups of the pattern, in their order."""
+    """The fields of an ordinary head: the groups of the pattern, in their order."""
 
     url: bytes
     host: bytes
     length: bytes
-    kind: bytes
+    kind: bytes  # the Content-Type
     authorization: bytes | None
     api_key: bytes | None
     request_id: bytes | None
@@ -68,7 +73,7 @@ class Head(Struct, eq=False):
 
     @property
     def headers(self) -> Headers:
-        """The fields of an ordinary head, as llhttp would have told them, without those that do not matter."""
+        """The fields that matter, as llhttp would have read them."""
         values = (
             self.host, self.length, self.kind, self.authorization, self.api_key, self.request_id, self.traceparent,
             self.tracestate,

@@ -1,9 +1,10 @@
-"""Bytes of requests that have not come in full: how many there are in all, and who gives way when it is too much.
+"""Bytes that are kept for clients, and which client's request or answer gives way when there are too many. `Edge`
+has two `Held`: one counts request bodies that have not arrived in full, the other answers that clients have not
+taken (`unsent.py`).
 
-A body that is larger than one read is kept until its end has come. Each has a bound of its own, and a time; this is
-the bound of all of them together. Whoever holds the most gives way: first those who have not proved who they are,
-who share a quarter of the room where keys are asked for, then the tenant that holds more than any other. Of what
-they hold, one that came early and is large is refused.
+Each body and answer has a limit of its own; this is the limit of all of them together. If strangers hold more than
+their part (a quarter where API keys are in use), one of theirs gives way. If all together hold more than `most`,
+one of the largest holder's gives way: the largest of that holder's 32 earliest.
 """
 
 import ctypes
@@ -12,27 +13,29 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Protocol
 
-STRANGERS = ""  # the holder of what nobody has proved to be theirs
-STRANGERS_PART = 4  # strangers have this part of the room, where clients can prove who they are
-EARLIEST = 32  # the earliest requests of one holder, among which the largest gives way
+STRANGERS = ""  # the holder for clients that have not proved who they are
+STRANGERS_PART = 4  # where clients can prove who they are, strangers may hold one part in so many
+EARLIEST = 32  # the earliest requests or answers of one holder, among which the largest gives way
 WORTH_A_TRIM = 32 * 2**20  # bytes: if more than this is freed at once, the allocator is told to give it back
-# connections: if so many have gone together, the allocator is told to give memory back
+# Connections. If so many have gone together, the allocator is told to give memory back.
 WORTH_A_TRIM_TOGETHER = 128
-CALM = 4  # looks without a crowd before memory is given back
+CALM = 4  # calls of `Crowd.look` without a crowd, after which memory is given back
 
 
 class Holding(Protocol):
-    """A connection or a stream with part of a request."""
+    """A connection or a stream for which bytes are counted here."""
 
     held: int  # bytes that it holds here
     holder: str  # a tenant, or STRANGERS
 
     def crowded_out(self) -> None:
-        """Give way: its client is refused, and it holds nothing any more."""
+        """Give way: refuse or cut off the client, and hold nothing any more."""
         ...
 
 
 class _Account:
+    """What one holder has here."""
+
     __slots__ = ("members", "size")
 
     def __init__(self) -> None:
@@ -41,11 +44,13 @@ class _Account:
 
 
 class Held:
+    """All bytes of one kind that are kept for clients, by holder."""
+
     def __init__(self, most: int, *, keys: bool = False, trim: Callable[[], object] | None = None) -> None:
         """`keys`: whether clients can prove who they are."""
         self.most = most
         self.total = 0
-        self.crowded_out = 0  # how often a request had to give way
+        self.crowded_out = 0  # how often a request or an answer had to give way
         self._strangers = most // STRANGERS_PART if keys else most
         self._accounts: dict[str, _Account] = {}
         self._peak = 0
@@ -53,11 +58,11 @@ class Held:
 
     @property
     def crowded(self) -> bool:
-        """Whether so much is held that what is added should leave nothing behind."""
+        """Whether so much is held that large bodies should lie in memory of their own (`body.py`)."""
         return self.total > WORTH_A_TRIM
 
     def change(self, who: Holding, size: int) -> None:
-        """Note that `who` holds this much now; with 0, nothing any more."""
+        """Note how many bytes `who` holds now. Somebody gives way if that is too much."""
         more = size - who.held
         account = self._accounts.get(who.holder)
         if account is None:
@@ -87,15 +92,15 @@ class Held:
         assert not largest.held
 
     def look(self) -> None:
-        """Give memory back to the system, when the bodies that took it are gone. To be called now and then."""
+        """Give memory back to the system when the bodies that took it are gone. `Edge` calls it each tick."""
         if self._peak > WORTH_A_TRIM and self.total < self._peak // 4:
             self._peak = self.total
             self._trim()
 
 
 class Crowd:
-    """How many connections there are at once. With TLS each takes some tens of kilobytes, and when many have gone
-    their memory lies in pieces."""
+    """How many connections there are at once. With TLS each takes some tens of kilobytes. When many have gone,
+    their memory stays with the allocator, which is then told to give it back."""
 
     def __init__(self, trim: Callable[[], object] | None = None) -> None:
         self._most = 0  # the most connections there were at once
@@ -103,7 +108,8 @@ class Crowd:
         self._trim = trim or give_memory_back
 
     def look(self, here: int) -> None:
-        """Give memory back when a crowd has gone and does not come again at once. To be called now and then."""
+        """Give memory back when many connections have gone and do not come again at once. `Edge` calls it each
+        tick. `here`: how many connections there are now."""
         self._most = max(self._most, here)
         if self._most < WORTH_A_TRIM_TOGETHER or here > self._most // 2:
             self._calm = 0
@@ -115,7 +121,6 @@ class Crowd:
 
 
 def give_memory_back() -> None:
-    """Make the allocator give free memory back to the system. What large bodies took lies in pieces that may be
-    of no use to anything else."""
+    """Make the allocator give free memory back to the system."""
     if sys.platform == "linux":
         ctypes.CDLL(None).malloc_trim(0)

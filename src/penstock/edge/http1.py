@@ -1,15 +1,18 @@
-"""One client's connection: HTTP/1.1 in, one request at a time, answers out in the order they were asked.
+"""One client's connection of HTTP/1.1: one request at a time, and the answers in the order of the requests. `Edge`
+makes it; `opening.py` does after a TLS handshake.
 
     NEW ──► HEAD ──► BODY ──► BUSY ──► IDLE ──► HEAD …
                                 │ the client does not read: SENDING
                                 └ refused, or the last: LINGERING ──► closed
 
-`reading` takes the bytes apart. The connection is itself the one who asks (`reply`): a request that waits costs no
-object more than it must, and a client that leaves is noticed the moment its connection closes.
+Its base classes take the bytes apart (`http1_reading.py`, `http1_message.py`). The connection itself is the asker
+(`reply`), so that a waiting request costs no further object, and a client that leaves is noticed the moment its
+connection closes.
 
-After a refusal the client may still be sending: a closed socket would answer that with a reset, which can overtake
-the reason it was refused for. So the answer is sent, our side is shut, and a little more is read and thrown away.
-The same goes for the last answer of a server that stops, when the next request may be under way.
+After a refusal the client may still be sending. A closed socket would answer that with a reset, which may reach the
+client before the reason for the refusal. So the answer is sent, our side is shut, and a little more is read and
+thrown away. The same is done for the last answer of a server that stops, because the next request may be on its
+way.
 """
 
 import asyncio
@@ -39,12 +42,14 @@ from penstock.types import Reply
 if TYPE_CHECKING:
     from penstock.edge.edge import Edge
 
-# As names of this module they are found faster.
+# Names of a module are found faster than attributes of a class.
 NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY
 SENDING, LINGERING, BUSY, CLOSED = State.SENDING, State.LINGERING, State.BUSY, State.CLOSED
 
 
 class Connection(Reading):
+    """Implements `caller.Caller`, and `edge.Counted`."""
+
     __slots__ = ("_last", "_unsent", "_without_body", "leaving", "render")
 
     def __init__(self, edge: "Edge") -> None:
@@ -53,7 +58,7 @@ class Connection(Reading):
         self._without_body = False
         # The rest of an answer that the client has not taken, where it is a large one.
         self._unsent: Unsent | None = None
-        self.leaving: Leaving | None = None  # whom to tell when the client goes
+        self.leaving: Leaving | None = None  # is told when the client leaves
         self.render: Render = nothing_asked
 
     # ---- the transport -----------------------------------------------------------------------------------
@@ -84,10 +89,10 @@ class Connection(Reading):
         if parser is None:
             self._throw_away(data)
             return
-        # An ordinary request takes the short way (see `heads`).
+        # An ordinary request takes the short way (see `heads.py`).
         if self.state <= IDLE and self._later is None and (found := ORDINARY(data)) is not None:
             head, body = Head(*found.groups()), data[found.end() :]
-            if head.length == b"%d" % len(body) and len(body) <= self._edge.limits.max_body:
+            if int(head.length) == len(body) <= self._edge.limits.max_body:
                 self.state = BUSY
                 self._last = self._without_body = False
                 self._size = 0
@@ -101,7 +106,8 @@ class Connection(Reading):
             self._transport.pause_reading()
 
     def eof_received(self) -> None:
-        """The client will send no more. It counts as gone, since whether it still listens cannot be known."""
+        """Called when the client will send no more. It counts as gone, because we cannot know whether it still
+        listens."""
         if self.state == BODY:
             self._refuse(Malformed("the body ended before it was complete"))
 
@@ -109,7 +115,7 @@ class Connection(Reading):
         self._edge.connections.discard(self)
         self._edge.deaf.discard(self)
         self.state = CLOSED
-        self._drop()  # the parser holds our methods: this breaks the ring
+        self._drop()  # the parser refers to our methods: this breaks the cycle
         self._all_taken()
         self._transport = self._later = None
         if self._watched >= 0:
@@ -119,7 +125,7 @@ class Connection(Reading):
             leaving.left()
 
     def pause_writing(self) -> None:
-        """The client does not read its answers, so nothing more is read from it either."""
+        """Called when the client does not read its answers. Nothing more is read from it either."""
         self._paused = True
         if self._unsent is not None:
             self._unsent.full = True
@@ -160,13 +166,12 @@ class Connection(Reading):
             return
         edge = self._edge
         answer = self.render(reply, edge.clock())
-        body = answer.body
-        if len(body) > PIECE or self._last or edge.closing or self._later is not None:
+        if len(answer.body) > PIECE or self._last or edge.closing or self._later is not None:
             self.respond(answer, reply.request.tenant)
             return
         self.leaving = None
-        # What `respond` does, spelt out for the usual case.
-        transport.write(head_of(answer, edge.date) + body)
+        # The same as `respond` does, without its calls, for the usual case.
+        transport.write(b"".join((head_of(answer, edge.date), answer.before, answer.body, answer.after)))
         if self._paused:
             self._sent(reply.request.tenant)
         else:
@@ -180,7 +185,7 @@ class Connection(Reading):
         self.leaving = None
         data = head_of(answer, self._edge.date, ENDS if self._ends else GOES_ON)
         if not self._without_body:
-            data += answer.body
+            data += answer.whole
         if len(data) <= PIECE:
             transport.write(data)
             self._sent(tenant)
@@ -202,7 +207,7 @@ class Connection(Reading):
         transport.pause_reading()
         self._paused = True  # true until the last piece has gone
         self._unsent = Unsent(self._edge, self, tenant, memoryview(data), len(data))
-        self.push()
+        self._unsent.wait()  # not sent at once: the answers of a whole batch may have come together
 
     def push(self) -> None:
         """Send the next pieces of a large answer."""
@@ -249,7 +254,7 @@ class Connection(Reading):
             asyncio.get_running_loop().call_soon(self._ready_for_more)
 
     def _ready_for_more(self) -> None:
-        """Handle the next request that came early, if its client is still there. When there is none, read on."""
+        """Handle the next request that was pipelined, if its client is still there. If there is none, read on."""
         if self._last or self._paused or self.state not in (IDLE, SENDING):
             return
         self.state = IDLE
@@ -291,12 +296,21 @@ class Connection(Reading):
             self._edge.deaf.discard(self)
             if transport.can_write_eof():
                 transport.write_eof()
-                transport.resume_reading()
-            else:  # TLS has no half-closed state: it says good-bye, and reads and drops until it is answered
+                self._listen_on(transport)
+            else:  # TLS has no half-closed state: it says good-bye, and drops what comes until it is answered
                 transport.close()
         else:
             self.state = SENDING
             transport.close()
+
+    def _listen_on(self, transport: asyncio.Transport) -> None:
+        """Read a little of what a refused client still sends: now, or when it is its turn if `reads.py` watches
+        it."""
+        if self._watched < 0:
+            transport.resume_reading()
+        else:
+            self._later = None
+            self._await_more()
 
     def out_of_time(self) -> None:
         if self.state == HEAD and self._part == HEAD:
@@ -307,10 +321,10 @@ class Connection(Reading):
             self.abort()
 
     def retire(self) -> None:
-        """Nothing to do: the next answer will tell the client."""
+        """Does nothing: the next answer will tell the client."""
 
     def close(self) -> None:
-        """Let the client go: it asks nothing."""
+        """Close a connection without a request."""
         if self._transport is not None and self.state != LINGERING:
             self.since = self._edge.tick
             self._end()

@@ -1,16 +1,38 @@
-"""The head of an answer, as HTTP/1.1 has it."""
+"""Writes the head of an answer for HTTP/1.1. Used by `http1.py`."""
 
 from http import HTTPStatus
 
-from penstock.edge.answer import Answer
+from penstock.edge.answer import JSON_ALONE, Answer
 
-GOES_ON, ENDS = "\r\n", "connection: close\r\n\r\n"  # whether more may follow on this connection
+GOES_ON, ENDS = "\r\n", "connection: close\r\n\r\n"  # the end of a head: more answers may follow, or none
 
 _FIRST_LINE = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
+_FIRST_LINES_OF_JSON = {
+    status: f"{line}content-type: application/json\r\n" for status, line in _FIRST_LINE.items()
+}
 
 
 def head_of(answer: Answer, date: str, ending: str = GOES_ON) -> bytes:
-    lines = _FIRST_LINE[answer.status]
-    for name, value in answer.fields:  # growing a string in its place takes less time than joining many
-        lines += f"{name}: {value}\r\n"
-    return f"{lines}content-length: {len(answer.body)}\r\ndate: {date}\r\n{ending}".encode("latin-1")
+    if answer.fields is JSON_ALONE:
+        lines = _FIRST_LINES_OF_JSON[answer.status]
+    else:
+        lines = _FIRST_LINE[answer.status]
+        for name, value in answer.fields:
+            lines += f"{name}: {value}\r\n"
+    size, usual = len(answer.before) + len(answer.body) + len(answer.after), answer.usual
+    if usual is None:
+        return f"{lines}content-length: {size}\r\ndate: {date}\r\n{ending}".encode("latin-1")
+    # `Usual.fields`, spelt out: a line for each.
+    timing = f"server-timing: {usual.timing}\r\n" if usual.timing else ""
+    trace = "" if usual.traceparent is None else f"traceparent: {usual.traceparent}\r\n"
+    if usual.quota is None:
+        quota = ""
+    else:
+        limit, remaining, reset = usual.quota
+        quota = (
+            f"ratelimit-limit: {limit}\r\nratelimit-remaining: {remaining}\r\nratelimit-reset: {reset}\r\n"
+        )
+    return (
+        f"{lines}x-request-id: {usual.request_id}\r\n{timing}{trace}{quota}"
+        f"content-length: {size}\r\ndate: {date}\r\n{ending}"
+    ).encode("latin-1")

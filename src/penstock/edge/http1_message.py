@@ -1,6 +1,8 @@
-"""One request of HTTP/1.1 as llhttp tells of it: its head, its body, and what is wrong with them.
+"""One request of HTTP/1.1: the callbacks with which llhttp tells of its head and body, and the checks of both. The
+base class of `http1_reading.Reading`, and so of `http1.Connection`.
 
-What a callback raises ends the connection with that refusal. A request that is complete is handed on.
+If a callback raises an error, the client is refused with it and the connection ends. A complete request is handed
+on by `_has_come`.
 """
 
 import asyncio
@@ -20,11 +22,13 @@ if TYPE_CHECKING:
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 ONE_HOST = "exactly one Host header is needed"
 
-# As names of this module they are found faster.
+# Names of a module are found faster than attributes of a class.
 NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY
 
 
 class Message(asyncio.Protocol):
+    """The request that is being read."""
+
     __slots__ = (
         "_bare", "_body", "_chunks", "_edge", "_head", "_headers", "_length", "_parser", "_part", "_size",
         "_transport", "_url", "_work", "held", "holder", "since", "state",
@@ -132,7 +136,7 @@ class Message(asyncio.Protocol):
         parser, whole, headers = self._parser, self._body, self._head
         assert parser is not None
         method = parser.get_method()
-        # Without these the connection stays open, as HTTP/1.1 has it.
+        # With neither of these, a connection of HTTP/1.1 stays open.
         if b"connection" in headers or method == b"CONNECT":
             if parser.should_upgrade() and method != b"CONNECT":
                 return  # the head is read again
@@ -152,7 +156,7 @@ class Message(asyncio.Protocol):
         self._has_come(method, url, headers, whole, last)
 
     def _ask_who(self) -> None:
-        """Find out who sends the body. Raises what the request is refused with, whatever its body."""
+        """Find out who sends the body. Raises the error with which the request is refused, whatever its body."""
         parser = self._parser
         assert parser is not None
         holder = self._edge.app.who(parser.get_method(), self._url, self._head)
@@ -161,7 +165,7 @@ class Message(asyncio.Protocol):
             self.holder = holder
 
     def crowded_out(self) -> None:
-        """Refuse the request, since too many bytes are held and these give way."""
+        """Refuse the request: too many bytes are held, and its bytes give way."""
         raise NotImplementedError
 
     def _drop(self) -> None:

@@ -1,24 +1,27 @@
-"""One client's requests as they come: bytes in, whole requests out, and how much of them is taken.
+"""Reads one client's requests, and bounds how much of them is taken at once. The base class of `http1.Connection`.
 
-llhttp (through httptools) splits the bytes (`http1_message`). A read brings up to 256 KB, in which thousands of
-small requests or chunks may stand. So what comes is read in slices, and no more of them in one turn of the loop
-than a turn may cost. The rest waits for its turn, and for the requests before it to be answered. Nothing more is
-read meanwhile.
+llhttp (through httptools) splits the bytes (`http1_message.py`). A read brings up to 256 KB, in which there may be
+thousands of small requests or chunks. So the bytes are parsed in slices, and one turn of the loop parses a bounded
+number of them. The rest waits for its turn, and until the requests before it are answered. Nothing more is read
+from the client meanwhile.
 
-A request whose body takes longer than one read is asked who sends it before more of it is taken, and what it holds
-is counted with what all others hold (`held`).
+If a body takes longer than one read, we first find out who sends it, and then count the bytes that it holds with
+those of all others (`held.py`).
 """
 
+import os
 from collections import deque
 from typing import TYPE_CHECKING, cast
 
 import httptools
 
+from penstock.edge.body import Body
 from penstock.edge.bounds import (
     BULK,
     LITTLE,
     MOST_BLANK,
     MOST_HEAD,
+    MOST_THROWN_AWAY,
     State,
     crowded_out,
     head_too_large,
@@ -33,22 +36,24 @@ if TYPE_CHECKING:
     from penstock.edge.edge import Edge
 
 SLICE = 4096  # bytes that are read before their work is added up
-# Work in one turn: a slice is 1, a piece of a body 1, a request 8, a request that is read twice 16.
+# Units of work in one turn: a slice is 1, a piece of a body 1, a request 8, a request that is read twice 16.
 MOST_WORK = 128
-PER_REQUEST = 2048  # bytes that a small request takes, more or less, while it waits for those before it
+MOST_READ = 256 * 1024  # bytes that a transport may read at once
+PER_REQUEST = 2048  # bytes that a small request takes, about, while it waits for those before it
 BLANK = b"\r\n"
 
-# As names of this module they are found faster.
+# Names of a module are found faster than attributes of a class.
 NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY
-SENDING = State.SENDING
+SENDING, LINGERING = State.SENDING, State.LINGERING
 
-Asked = tuple[
-    bytes, bytes, Headers, bytes, bool
-]  # method, address, headers, body, and whether it is the last
+# A whole request: method, URL, headers, body, and whether it is the last.
+Asked = tuple[bytes, bytes, Headers, bytes, bool]
 Data = bytes | memoryview
 
 
 class Reading(Message):
+    """The bytes and requests of one client that are not answered yet."""
+
     __slots__ = ("_later", "_paused", "_rest", "_watched")
 
     def __init__(self, edge: "Edge") -> None:
@@ -57,7 +62,7 @@ class Reading(Message):
         self._later: deque[Asked | Exception] | None = None
         self._rest: Data = b""  # bytes that have been read and wait for their turn
         self._paused = False  # whether the client does not read
-        self._watched = -1  # its descriptor, once that is watched for more to come; -1 until then
+        self._watched = -1  # its descriptor, once `reads.py` watches it for more to come; -1 until then
 
     # ---- slices ------------------------------------------------------------------------------------------
 
@@ -95,9 +100,65 @@ class Reading(Message):
             self._do_not_read()
             return
         transport.pause_reading()
-        if self._watched < 0:
-            self._watched = self.descriptor
+        if self._watched < 0 and self._edge.reads.can_watch(descriptor := self.descriptor):
+            self._watched = descriptor
         self._edge.reads.wait(self, self._watched)
+
+    def hear(self, most: int) -> int:
+        """Read some of what has come from the socket, past the transport: it is this client's turn. Returns how
+        many bytes it was."""
+        transport = self._transport
+        # The descriptor of a transport that is closing may be another client's already.
+        if transport is None or transport.is_closing() or self._later or self._paused:
+            return 0
+        if self._watched < 0:  # with TLS only the transport can read
+            self.go_on()
+            return MOST_READ
+        try:
+            came = self._hear_more(most)
+        except BlockingIOError:
+            self._edge.reads.wait(self, self._watched)
+            return 0
+        except OSError:  # the transport is about to find out
+            came = 0
+        # Otherwise the connection already waits for its turn or for an answer.
+        if (self._later is None or not came) and not self._paused and not transport.is_closing():
+            self._later = None
+            transport.resume_reading()
+        return came
+
+    def _hear_more(self, most: int) -> int:
+        """Read some bytes. Returns how many; 0 if nothing more will come."""
+        if self._parser is not None and self._part == BODY and self._length:
+            return self._hear_body(most)
+        data = os.read(self._watched, most)
+        if data:
+            self._later = None
+            self.data_received(data)
+            if self.state == LINGERING and self._size <= MOST_THROWN_AWAY:
+                self._await_more()
+        return len(data)
+
+    def _hear_body(self, most: int) -> int:
+        """Read a body whose length is known straight to where it is kept. The parser is not needed for that, and
+        does not get the bytes, so a new parser takes what follows the body."""
+        edge = self._edge
+        if self._chunks is None:
+            self._chunks = Body(self._body, self._length)
+        came = self._chunks.read(
+            self._watched, min(most, self._length - self._size), crowded=edge.held.crowded
+        )
+        self._size += came
+        if came and self._size == self._length:
+            self._later = None
+            self.on_message_complete()
+            if self._parser is not None:
+                self._parser = httptools.HttpRequestParser(self)
+        elif came:
+            self._weigh()
+            if self._parser is not None:
+                edge.reads.wait(self, self._watched)
+        return came
 
     def go_on(self) -> bool:
         """Go on reading: it is this client's turn again."""
@@ -112,7 +173,7 @@ class Reading(Message):
             self._take(rest)
         if not self._rest:
             self._read_on()
-        return bool(rest) and self._part == BODY  # chunks that are next to nothing look like waste
+        return bool(rest) and self._part == BODY  # many tiny chunks look like waste
 
     def _do_not_read(self) -> None:
         if self._transport is not None:
@@ -135,7 +196,7 @@ class Reading(Message):
         return descriptor_of(self._transport)
 
     def _feed(self, data: Data) -> int:
-        """Give the parser these bytes. Gives how many of them have been read."""
+        """Give the parser these bytes. Returns how many of them it has read."""
         parser, before, size, came = self._parser, self._part, self._size, len(data)
         assert parser is not None
         try:
@@ -170,10 +231,9 @@ class Reading(Message):
             )
 
     def _without_upgrade(self) -> None:
-        """Read the head again without its wish to upgrade. We speak nothing else, and a server may say so by
-        going on as if it had not been asked (RFC 9110, 7.8). llhttp knows no such thing, and takes a body for the
-        first words of the other protocol. Several clients, Java's among them, send the wish with every first
-        request."""
+        """Read the head again without its field Upgrade. We speak no other protocol, and a server may then go on as
+        if it had not been asked (RFC 9110, 7.8). llhttp cannot do that: it takes the body for bytes of the other
+        protocol. Several clients, Java's among them, send the field with every first request."""
         parser = self._parser
         if parser is None:
             return
@@ -187,8 +247,8 @@ class Reading(Message):
             self._failed(exc)
 
     def _pass_over(self, size: int) -> None:
-        """Pass over empty lines before a request. One is usual after a body, as old clients have it. More of them
-        have the time of a head, and an end."""
+        """Ignore empty lines before a request. Old clients send one after a body. If more come, their number is
+        bounded, and so is their time, as a head's is."""
         self._size += size
         if self._size > MOST_BLANK:
             self._refuse(Malformed(f"there are more than {MOST_BLANK} bytes of empty lines before a request"))
@@ -241,8 +301,8 @@ class Reading(Message):
             self._hand_over(method, url, headers, body, last)
 
     def _wait_its_turn(self, asked: "Asked | Exception") -> None:
-        """Put a request behind those before it. No more is read until that queue is empty, so what one slice
-        brought is all that waits here."""
+        """Put a request behind those before it. Nothing more is read until that queue is empty, so it holds no more
+        than the requests of one slice."""
         if self._later is None:
             self._later = deque()
         self._later.append(asked)
@@ -252,6 +312,9 @@ class Reading(Message):
         raise NotImplementedError
 
     def _refuse(self, exc: Exception) -> None:
+        raise NotImplementedError
+
+    def data_received(self, data: bytes) -> None:
         raise NotImplementedError
 
     def abort(self) -> None:

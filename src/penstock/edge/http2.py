@@ -1,16 +1,19 @@
-"""HTTP/2 for one client: many requests at once, each a stream that asks for itself; agreed on with TLS.
+"""One client's connection of HTTP/2: many requests at once, each a stream that is its own asker. `opening.py` makes
+it after a TLS handshake in which client and server agreed on HTTP/2.
 
-The h2 library knows the frames, their compression and their windows, without any I/O. What is decided here is how
-much is taken, for how long, and what happens to the streams.
+The h2 library knows the frames, their compression and their windows, without any I/O. This file decides how much is
+taken, for how long, and what happens to the streams. `http2_sending.py` is its base class.
 
     NEW ──► BUSY (streams are open) ⇄ IDLE ──► LINGERING (the server stops) ──► closing, with GOAWAY
               HEAD: half a frame, and nothing else       SENDING: the client does not read
 
-A server that stops says GOAWAY twice (RFC 9113, 6.8): first without a number, so that the client begins nothing new
-and what is under way is served; then, when that has had its time, with the number of the last stream that was. It
-waits with the first until no stream is open, since several clients (httpx is one) give up all that are.
+A server that stops sends GOAWAY twice (RFC 9113, 6.8). The first names no stream, so that the client begins none
+and those under way are served. The second follows when these have had their time, and names the last of them. The
+first waits until no stream is open, because several clients (httpx is one) abandon all open streams when they get
+it.
 
-One read can bring thousands of frames. They are handled a few at a time (`turns`); nothing more is read meanwhile.
+One read can bring thousands of frames. They are handled a few at a time (`turns.py`); nothing more is read
+meanwhile.
 """
 
 import asyncio
@@ -40,16 +43,20 @@ from penstock.edge.http2_stream import Stream
 if TYPE_CHECKING:
     from penstock.edge.edge import Edge
 
-# The frame GOAWAY: eight bytes long, on stream 0, without an error and up to the highest stream number, so that
-# what is under way is served.
+# The frame GOAWAY: eight bytes long, on stream 0, without an error and with the highest stream number, so that all
+# streams under way are served.
 GOING_AWAY = bytes.fromhex("000008 07 00 00000000 7fffffff 00000000")
 
 
 class Http2Connection(Sending):
+    """What a client sends, and the state of its connection."""
+
     def __init__(self, edge: "Edge") -> None:
         super().__init__(edge)
         self._rest = memoryview(b"")  # bytes that have been read and wait for their turn
         self._leaving = False
+        # Whether a piece of a large body has come, so that others have their turn before the next piece.
+        self._large = False
         self.held = 0
         self.holder = STRANGERS
         self.state = State.NEW
@@ -85,7 +92,8 @@ class Http2Connection(Sending):
             if self._ended:
                 return
             self._rest = data[size:]
-            if self._rest or size > BULK:
+            if self._rest or size > BULK or self._large:
+                self._large = False
                 self._do_not_read()
                 self.edge.turns.wait(self)
             held = len(self._rest) + self._frames.unfinished
@@ -130,7 +138,7 @@ class Http2Connection(Sending):
         self._end(ErrorCodes.ENHANCE_YOUR_CALM)
 
     def _handle(self, events: list[Event]) -> None:
-        """Carry out these events. A request that was taken back in the same read never was one."""
+        """Carry out these events. A request that the client has reset in the same read is ignored."""
         taken_back = {event.stream_id for event in events if isinstance(event, StreamReset)}
         for event in events:
             handler = _HANDLERS.get(type(event))
@@ -140,7 +148,7 @@ class Http2Connection(Sending):
                 handler(self, event)
 
     def eof_received(self) -> None:
-        """The client will send no more and counts as gone; the transport closes by itself."""
+        """Called when the client will send no more. It counts as gone; the transport closes by itself."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.edge.connections.discard(self)
@@ -151,10 +159,10 @@ class Http2Connection(Sending):
         self.state = State.CLOSED
         self._all_gone()
         self._drop()
-        vars(self._machine).clear()  # the machine holds its own methods: this breaks the ring
+        vars(self._machine).clear()  # the machine refers to its own methods: this breaks the cycle
 
     def pause_writing(self) -> None:
-        """The client does not read its answers, so nothing more is read from it either."""
+        """Called when the client does not read its answers. Nothing more is read from it either."""
         self._paused = True
         self._do_not_read()
         self._look()
@@ -182,6 +190,7 @@ class Http2Connection(Sending):
         stream = self._streams.get(event.stream_id)
         if stream is not None:
             stream.take_body(event.data)
+            self._large = self._large or stream.held > BULK
 
     def _completed(self, event: StreamEnded) -> None:
         stream = self._streams.get(event.stream_id)
@@ -205,15 +214,15 @@ class Http2Connection(Sending):
         self._pushing = True
 
     def _terminated(self, event: ConnectionTerminated) -> None:
-        """The client has said good-bye, and the library sends nothing after that."""
+        """Called when the client has sent GOAWAY. The library sends nothing after that."""
         self._all_gone()
         self._end(None)
 
     # ---- states, and the end -----------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Set the state of the connection. A stream has a time limit of its own; here only a connection without
-        streams has one."""
+        """Set the state of the connection. Streams have time limits of their own; the connection has one only while
+        it has no stream, or while its client does not read."""
         if self._ended:
             return
         if self._paused:
@@ -230,8 +239,7 @@ class Http2Connection(Sending):
             self.state, self.since = state, self.edge.tick
 
     def retire(self) -> None:
-        """Tell the client that the server is about to stop. While somebody waits for an answer, this is put off
-        until it is given."""
+        """Tell the client that the server is about to stop; while a stream is open, only once it is answered."""
         if not self._leaving and not self._ended and self._frames.begun and not self._streams:
             self._leaving = True
             self._flush()
@@ -240,8 +248,8 @@ class Http2Connection(Sending):
             self._look()
 
     def _end(self, code: ErrorCodes | None) -> None:
-        """End the connection with GOAWAY and this code, unless the library has sent that already. Open streams
-        are given up."""
+        """End the connection with GOAWAY and this code; None if the library has sent GOAWAY already. Open streams
+        end without an answer."""
         if self._ended:
             return
         if code is not None:

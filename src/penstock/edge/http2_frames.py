@@ -1,9 +1,11 @@
-"""What a client may send as HTTP/2 before anything is kept of it.
+"""Bounds what a client may send as HTTP/2, before the library reads it. Used by `http2.py` through
+`http2_sending.py`.
 
-The library reads whole frames, of any size, and does as it is told by each. Here only their nine bytes of head are
-looked at: a frame that is too long ends the connection at its first byte. So does a client that sends more frames
-that ask for nothing (pings, settings, resets, empty pieces) than its requests and our answers can explain. A piece
-of a body that is hardly longer than its frame, or that comes for a request that has ended, counts a quarter.
+The library reads whole frames, of any size, and does what each says. This file looks only at the nine bytes with
+which a frame begins. A frame that is too long ends the connection at its first byte. Idle frames ask for nothing:
+pings, settings, resets, empty pieces of a body. A client that sends more of them than its requests and our answers
+explain is disconnected. A piece of a body that is hardly longer than its frame, or that comes for a request that
+has ended, counts as a quarter of an idle frame.
 
     a frame            16 KiB
     a request's head   64 KiB, in however many frames
@@ -17,24 +19,28 @@ from collections.abc import Container
 from enum import IntEnum, IntFlag
 
 PREFACE = 24  # bytes before the first frame
-HEAD = 9
-MOST_FRAME = 16_384
-MOST_HEAD = 64 * 1024
-MOST_IDLE = 1000
+HEAD = 9  # bytes with which each frame begins
+MOST_FRAME = 16_384  # bytes
+MOST_HEAD = 64 * 1024  # bytes
+MOST_IDLE = 1000  # idle frames that may be saved up
 IDLE_PER_SECOND = 100.0
 SMALL = 256  # bytes: a shorter piece of a body is hardly worth its frame; no client can pad it with more
-QUARTER = 0.25
+QUARTER = 0.25  # what a piece of hardly any use counts, in idle frames
 MOST_WORK = 48  # work in one turn: a frame is 1
 HEAD_WORK = 8  # the work of a frame that begins a request
 
 
 class Kind(IntEnum):
+    """Kinds of frames (RFC 9113, 6)."""
+
     DATA = 0
     HEADERS = 1
     CONTINUATION = 9
 
 
 class Flag(IntFlag):
+    """Flags of frames."""
+
     END_STREAM = 0x1
     END_HEADERS = 0x4
     PADDED = 0x8
@@ -45,11 +51,13 @@ class TooMuch(Exception):
 
 
 class FrameWatch:
+    """What one client has sent, counted frame by frame."""
+
     def __init__(self, now: float) -> None:
         self._skip = PREFACE  # bytes until the next frame's head
         self._head = b""
         self._block = 0  # bytes of a request's head so far, where more of it must follow
-        self._allowed = float(MOST_IDLE)
+        self._allowed = float(MOST_IDLE)  # idle frames that the client may still send
         self._looked_at = now
         # streams: the last that has begun, and the last that had begun before this look
         self._newest = self._opened = 0
@@ -67,7 +75,7 @@ class FrameWatch:
         return self._block
 
     def look(self, data: bytes | memoryview, now: float, streams: Container[int] = ()) -> int:
-        """How many of these bytes can be handled in this turn. `streams`: those that are open. Raises TooMuch."""
+        """Returns how many of these bytes can be handled in this turn. `streams`: the open ones. Raises TooMuch."""
         self._allowed = min(MOST_IDLE, self._allowed + (now - self._looked_at) * IDLE_PER_SECOND)
         self._looked_at = now
         self._opened = self._newest

@@ -1,7 +1,8 @@
-"""What goes out on one HTTP/2 connection: heads and bodies of answers, as far as windows and turns allow.
+"""Sends answers on one HTTP/2 connection, as far as windows and turns allow. The base class of
+`http2.Http2Connection`; `http2_stream.py` calls it.
 
-All answers of one turn of the loop are written at once. One whose client does not open its window waits, and holds
-up no other.
+All answers of one turn of the loop are written at once. An answer whose client does not open its window waits, and
+holds up no other.
 """
 
 import asyncio
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 MOST_STREAMS = 256  # on one connection
 STREAM_WINDOW = 2**20  # bytes of one request that may be under way to us
-CONNECTION_WINDOW = 4 * 2**20
+CONNECTION_WINDOW = 4 * 2**20  # bytes of all requests of a connection that may be under way to us
+# The settings that a client is told.
 SETTINGS = {
     SettingCodes.MAX_CONCURRENT_STREAMS: MOST_STREAMS,
     SettingCodes.MAX_HEADER_LIST_SIZE: MOST_HEAD,
@@ -45,6 +47,8 @@ class _Machine(H2Connection):
 
 
 class Sending(asyncio.Protocol):
+    """The answers of one connection, and the library's state machine."""
+
     def __init__(self, edge: "Edge") -> None:
         self.edge = edge
         self._machine = _Machine()
@@ -69,8 +73,8 @@ class Sending(asyncio.Protocol):
             self._flush_soon()
 
     def send_body(self, stream: Stream) -> None:
-        """Send as much of a body as the windows and one turn allow; the rest goes when they open, or in another
-        turn."""
+        """Send as much of a body as the windows and one turn allow. The rest is sent when the windows open, or in
+        another turn."""
         machine, unsent, sent = self._machine, stream.unsent, 0
         self._tenant = stream.tenant
         try:
@@ -97,8 +101,14 @@ class Sending(asyncio.Protocol):
         elif stream.state != State.CLOSED:
             self._answered(stream)
 
+    def send_later(self, stream: Stream) -> None:
+        """Send a large body when it is its turn."""
+        self._blocked[stream.id] = stream
+        stream.wait(turn=True)
+
     def push(self) -> None:
-        """Send on, once for all that one read has brought: a read can move as many windows as there are streams."""
+        """Send on for all streams. Called once for each read, because one read can open the windows of all
+        streams."""
         self._pushing = False
         for stream in list(self._blocked.values()):
             stream.push()

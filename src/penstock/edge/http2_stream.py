@@ -1,9 +1,9 @@
-"""One request on an HTTP/2 connection, from its head to the last byte of its answer.
+"""One request on an HTTP/2 connection, from its head to the last byte of its answer. `http2.py` makes it.
 
     BODY ──► BUSY ──► SENDING (the client's window is full) ──► CLOSED
 
-It is the one who asks, as a whole connection is in HTTP/1.1, and counts as one: the edge bounds the number of both
-together, and gives a stream the same time for its body and for taking its answer.
+A stream is an asker, as a whole connection is in HTTP/1.1, and counts as a connection: the edge bounds the number
+of both together, and gives a stream the same time to send its body and to take its answer.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ from penstock.edge.bounds import (
 from penstock.edge.caller import Render, nothing_asked
 from penstock.edge.fields import NO_HEADERS, Headers
 from penstock.edge.held import STRANGERS
-from penstock.edge.unsent import Unsent
+from penstock.edge.unsent import PIECE, Unsent
 from penstock.errors import HeadTooLarge, Malformed, PenstockError
 from penstock.ports import Leaving
 from penstock.types import Reply
@@ -36,6 +36,8 @@ Fields = Iterable[tuple[bytes, bytes]]
 
 
 class Stream:
+    """Implements `caller.Caller`."""
+
     __slots__ = (
         "_body", "_connection", "_edge", "_headers", "_method", "_url", "complete", "held", "holder", "id",
         "leaving", "render", "since", "state", "tenant", "unsent", "waiting",
@@ -53,7 +55,7 @@ class Stream:
         self.holder = STRANGERS
         self.unsent = memoryview(b"")  # the part of the answer that is not sent yet
         self.tenant = ""  # the tenant whose answer it is
-        # The same answer as it is counted, where its client does not take it at once.
+        # The same answer as it is counted (`unsent.py`), if its client does not take it at once.
         self.waiting: Unsent | None = None
         self.state = State.BODY
         self.since = self._edge.tick
@@ -69,10 +71,10 @@ class Stream:
             self.refuse(exc)
 
     def _read_head(self, fields: Fields) -> None:
-        """Read the head. The library has seen to it that the parts of the request line are there, each once, and
-        come first."""
+        """Read the head. The library has checked that the parts of the request line are there, each once, and come
+        first."""
         headers: Headers = {}
-        self._headers = headers  # set first: whoever refuses the request is given the fields that were read
+        self._headers = headers  # set first, so that a refusal gets the fields that were read
         for name, value in fields:
             if name == b":method":
                 self._method = value
@@ -93,7 +95,7 @@ class Stream:
             raise Malformed("Content-Length is not one number")
         if declared is not None and (len(declared) > 18 or int(declared) > limit):
             raise too_large(limit, declared)
-        if not self.complete:  # before its body is taken, it is asked who sends it
+        if not self.complete:  # before the body is taken, we find out who sends it
             self.holder = self._edge.app.who(self._method, self._url, headers)
             if headers.get(b"expect", b"").lower() == b"100-continue":
                 self._connection.send_head(self, [(b":status", b"100")], last=False)
@@ -143,26 +145,31 @@ class Stream:
             return
         self.leaving = None
         self.tenant = tenant
+        body = answer.whole
         fields = [
             (":status", str(answer.status)),
-            *answer.fields,
-            ("content-length", str(len(answer.body))),
+            *answer.all_fields,
+            ("content-length", str(len(body))),
             ("date", self._edge.date),
         ]
         if self._method != b"HEAD":
-            self.unsent = memoryview(answer.body)
+            self.unsent = memoryview(body)
         self._connection.send_head(
             self, [(name.encode(), value.encode("latin-1")) for name, value in fields], last=not self.unsent
         )
-        self._connection.send_body(self)
+        if len(self.unsent) > PIECE:
+            self._connection.send_later(self)  # the answers of a whole batch may have come together
+        else:
+            self._connection.send_body(self)
 
     def push(self) -> None:
-        """Send the next pieces, where the client did not take all at once."""
+        """Send the next pieces of an answer that the client did not take at once."""
         if self.state != State.CLOSED:
             self._connection.send_body(self)
 
     def wait(self, *, turn: bool) -> None:
-        """Wait with the rest of the answer: the client takes no more just now; or, with `turn`, others are next."""
+        """Wait with the rest of the answer, because the client takes no more now or, with `turn`, others are
+        next."""
         edge = self._edge
         if self.waiting is None:
             self.state, self.since = State.SENDING, edge.tick
@@ -172,7 +179,7 @@ class Stream:
             self.waiting.wait()
 
     def all_taken(self) -> None:
-        """The whole answer is taken, or nobody will take the rest."""
+        """Keep nothing of the answer: all of it is taken, or nobody will take the rest."""
         self.unsent = memoryview(b"")
         waiting, self.waiting = self.waiting, None
         if waiting is not None:
@@ -181,7 +188,7 @@ class Stream:
     # ---- the end -----------------------------------------------------------------------------------------
 
     def gone(self) -> None:
-        """The client has left, or has reset the stream."""
+        """End the stream: the client has left, or has reset it."""
         self.state = State.CLOSED
         self._drop()
         leaving, self.leaving = self.leaving, None
@@ -199,7 +206,7 @@ class Stream:
         return -1  # the socket is its connection's
 
     def retire(self) -> None:
-        """Nothing to do: its connection tells the client."""
+        """Does nothing: the stream's connection tells the client."""
 
     def close(self) -> None:
         self.abort()

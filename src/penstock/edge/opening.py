@@ -1,11 +1,13 @@
-"""A connection before it says anything: the TLS handshake, and then whoever speaks what was agreed on.
+"""A connection during its TLS handshake. `Edge` makes it where TLS is on. Afterwards the heir takes over: an
+HTTP/1.1 or an HTTP/2 connection, as client and server have agreed.
 
-It counts as a connection from the moment it is accepted, and has the time of a head for its handshake: sockets that
-say nothing are as bounded with TLS as without, and cost no more until they speak.
+It counts as a connection from the moment it is accepted, and has the time of a head for its handshake. So sockets
+that send nothing are as bounded with TLS as without.
 
-To answer a hello takes a signature, which is dear, and hundreds of them may come in one turn of the loop. So this
-stands between the socket and TLS until the handshake is done: what a client says waits in line, and a turn of the
-loop hears as many as it has time for. Nothing more is read of one that waits.
+To answer a client's hello, the server makes a signature, which is dear, and hundreds of hellos may come in one turn
+of the loop. So an `Opening` stands between the socket and TLS until the handshake is done. The bytes of a client
+wait in line, and a turn of the loop passes on as many as it has time for. Nothing more is read from a client that
+waits.
 """
 
 import asyncio
@@ -29,8 +31,7 @@ log = logging.getLogger("penstock.tls")
 
 
 class Between(asyncio.Protocol):
-    """The protocol that TLS tells when a connection is lost, after the handshake and before its heir is known to
-    TLS."""
+    """The protocol that TLS tells of a lost connection after the handshake, before TLS knows the heir."""
 
     __slots__ = ("heir",)
 
@@ -43,6 +44,8 @@ class Between(asyncio.Protocol):
 
 
 class Opening(asyncio.BufferedProtocol):
+    """One handshake."""
+
     __slots__ = (
         "_between", "_edge", "_room", "_said", "_shaking", "_tls", "_transport", "since", "state"
     )  # fmt: skip
@@ -64,7 +67,7 @@ class Opening(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         edge = self._edge
         edge.connections.add(self)
-        # To make a handshake, just to say that there is no room, would cost more than all the rest.
+        # To make a handshake, only to say that there is no room, would cost more than a request does.
         if edge.full:
             self.state = State.CLOSED
             self.abort()
@@ -120,7 +123,7 @@ class Opening(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         tls, self._tls = self._tls, None
         if tls is not None:
-            tls.connection_lost(exc)  # TLS tells whoever waits for the handshake
+            tls.connection_lost(exc)  # TLS then ends the handshake, for which `_go_on` waits
         if self._shaking is None:
             self._failed()
 
@@ -165,7 +168,7 @@ class Opening(asyncio.BufferedProtocol):
         # It is not TLS, no version or certificate fits, it took too long, or the client is gone.
         except OSError as refused:
             log.debug("a TLS handshake failed", extra={"error": str(refused) or type(refused).__name__})
-            # The traceback leads here, and from here to the error: garbage that anybody could heap up.
+            # The traceback refers to this frame, and the frame to the error: a cycle that any client could make.
             refused.__traceback__ = None
         except Exception as error:  # whatever it is, a connection that is over must not count as one
             log.exception("a TLS handshake failed inside the server")
@@ -208,10 +211,10 @@ class Opening(asyncio.BufferedProtocol):
         self.abort()
 
     def retire(self) -> None:
-        """Nothing to do: whoever speaks here will be told with the first answer."""
+        """Does nothing: the heir's first answer will tell the client."""
 
     def close(self) -> None:
-        """Let the client go, unless what it said has not been heard yet."""
+        """Close the connection, unless the client's bytes wait in line."""
         if not self._said:
             self.abort()
 

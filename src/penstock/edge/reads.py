@@ -1,12 +1,17 @@
-"""Who is read from next, of those who can send much at the same moment as many others.
+"""Decides which connection is read from next, of those with large bodies, new ones, and refused ones that still
+send. `http1.py` and `http1_reading.py` wait here.
 
-The loop reads in one turn from every socket that has something: with a thousand uploads that is a hundred megabytes
-while all others wait. So a connection with a large body on its way is read from once, and then not until more has
-come and it is its turn. The same goes for connections that have said nothing since they were accepted. A few of
-them have theirs in each turn of the loop. Tenants take turns, and nobody waits for all that another one sends.
+The event loop reads in one turn from every socket that has something. With a thousand uploads that is a hundred
+megabytes, while all others wait. So a connection with a large body is read from once, and then again when more has
+come and it is its turn. New connections, and refused ones that still send, are treated in the same way. In one turn
+of the loop a bounded number of bytes is read from all of them together. New connections come first, and from each
+only as much is read as a head or a small body needs. Then tenants take turns, so that none waits for all that
+another sends.
 
-The kernel says who has sent something. To read from those who have not would mean that they all are read from when
-they send at the same moment.
+epoll tells which connections have sent something. If we read from those that have not, all of them would be read
+from when they send at the same moment. The bytes are read from the socket and not by the transport, which would
+take up to 256 KB from each. With TLS only the transport can read, so one turn of the loop goes on with one such
+connection.
 """
 
 import asyncio
@@ -17,8 +22,12 @@ from typing import Protocol
 
 from penstock.edge.bounds import State
 
-LARGE_AT_ONCE = 4  # connections with large bodies that are read from in one turn; a read brings up to 256 KB
-NEW_AT_ONCE = 16
+AT_ONCE = 256 * 1024  # bytes that are read in one turn
+NEW_AT_ONCE = 16  # new connections that are read from in one turn
+FIRST_WORDS = 8 * 1024  # bytes that are read from a new connection in its first turn
+PIECE = 64 * 1024  # bytes of one large body in its turn, if several wait
+# A read counts for at least so many bytes, however little it brings, because to end a connection takes time too.
+LEAST = 32 * 1024
 
 
 class Sender(Protocol):
@@ -27,14 +36,17 @@ class Sender(Protocol):
     state: int
     holder: str  # a tenant, or STRANGERS
 
-    def go_on(self) -> bool:
-        """Read from the connection again."""
+    def hear(self, most: int) -> int:
+        """Read up to so many bytes of what has come. Returns how many it was or, with TLS, may be."""
         ...
 
 
 class Reads:
+    """The connections of one edge that wait to be read from."""
+
     def __init__(self, loop: asyncio.AbstractEventLoop, *, bare: bool) -> None:
-        """`bare`: what has come lies in the socket. With TLS the transport may have taken it out already."""
+        """`bare`: there is no TLS, so that unread bytes are in the socket. The transport of TLS may have taken them
+        out already."""
         self._loop = loop
         self._bare = bare
         self._kernel: select.epoll | None = None
@@ -46,9 +58,8 @@ class Reads:
         self._due = False
 
     def open(self) -> None:
-        """Open the watch. To be called before the first connection, so that the descriptor it takes is there from
-        the start."""
-        if self._bare and hasattr(select, "epoll"):  # Linux has it
+        """Begin to watch. Must be called before the first connection, because it takes a descriptor."""
+        if self._bare and hasattr(select, "epoll"):  # only Linux has epoll
             self._kernel = select.epoll()
             self._loop.add_reader(self._kernel.fileno(), self._more_has_come)
 
@@ -56,7 +67,7 @@ class Reads:
         return self._kernel is not None and descriptor >= 0
 
     def wait(self, sender: Sender, descriptor: int) -> None:
-        """Let `sender` wait until more has come, and for its turn. Where it cannot be known what has come, it
+        """Let `sender` wait until more has come, and then for its turn. If we cannot know whether more has come, it
         waits for its turn only."""
         if self._kernel is None or descriptor < 0:
             self._line_up(sender)
@@ -96,11 +107,13 @@ class Reads:
 
     def _take(self) -> None:
         self._due = False
+        left = AT_ONCE
         try:
             for _ in range(min(NEW_AT_ONCE, len(self._new))):
-                self._new.popleft().go_on()
-            for _ in range(min(LARGE_AT_ONCE, sum(map(len, self._large.values())))):
-                self._next_large().go_on()
+                left -= self._new.popleft().hear(FIRST_WORDS)
+            while self._large and left > 0:
+                sender = self._next_large()
+                left -= max(LEAST, sender.hear(min(left, PIECE) if self._large else left))
         finally:
             self._come_back()
 

@@ -1,7 +1,8 @@
-"""TLS towards clients: made from files, and made anew when they change, without a restart.
+"""TLS towards clients: made from files, and made anew when they change, without a restart. `server/certificates.py`
+makes it from the configuration; `Edge` and `server/listen.py` use it.
 
-A new certificate is a new context for the connections that come; those that are there keep theirs. Files that
-cannot be used change nothing: the log says so once, the count goes up, and what was good stays in force.
+When a certificate changes, a new context serves the connections that come; open connections keep theirs. If the new
+files cannot be used, the log says so once, a counter goes up, and the old certificate stays in force.
 """
 
 import asyncio
@@ -15,10 +16,8 @@ from penstock.errors import UserMistake
 from penstock.loops import Loops
 
 EVERY = 0.5  # seconds between two looks at the files
-CIPHERS = (
-    # The ciphers of TLS 1.2: with forward secrecy, and fit for HTTP/2 (RFC 9113, 9.2.2).
-    "ECDHE+AESGCM:ECDHE+CHACHA20"
-)
+# The ciphers of TLS 1.2: with forward secrecy, and fit for HTTP/2 (RFC 9113, 9.2.2).
+CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 ASKED = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
@@ -27,9 +26,11 @@ log = logging.getLogger("penstock.tls")
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
+    """`[tls]` in the configuration."""
+
     certificate: Path  # a PEM file: the server's own certificate first, then the chain
     key: Path  # a PEM file, not encrypted; may be the same file
-    # Certificates of those who sign for clients; None: no client is asked for a certificate.
+    # A PEM file with the authorities that sign for clients; None: no client is asked for a certificate.
     client_ca: Path | None = None
     client_certificates: str = "required"  # required, optional or none
     minimum: str = "1.2"
@@ -41,13 +42,13 @@ class TlsSettings:
 
 
 class Tls(Protocol):
-    """What an edge and its listener need to know of it."""
+    """What an edge and its listener need of TLS."""
 
     failed_handshakes: int
 
     @property
     def context(self) -> ssl.SSLContext:
-        """For the next connection."""
+        """The context for the next connection."""
         ...
 
     @property
@@ -67,7 +68,7 @@ class ServerTls:
         self._settings = settings
         self._seen = self._loaded = _stamps(settings.files)
         self.context = _context(settings)
-        # Listened with, and therefore kept and reloaded in place.
+        # The admin plane listens with this context, so it is kept, and reloaded in place.
         self.admin_context = _plain_context(settings)
         self.loads = 1
         self.failures = 0
@@ -95,8 +96,8 @@ class ServerTls:
             self.look()
 
     def look(self) -> None:
-        """Reload files that have changed. A certificate and its key are written one after the other: they are
-        read when both have come to rest."""
+        """Reload files that have changed. A certificate and its key are written one after the other, so they are
+        read only when neither has changed since the last look."""
         seen, self._seen = self._seen, _stamps(self._settings.files)
         if self._seen == seen and seen != self._loaded:
             self.reload()
@@ -123,7 +124,7 @@ class ServerTls:
 
 
 class AdminTls:
-    """The same certificate for the admin plane, where nobody is asked for theirs."""
+    """The same certificate for the admin plane, which asks no client for a certificate."""
 
     def __init__(self, tls: ServerTls) -> None:
         self._tls = tls
@@ -142,7 +143,7 @@ class AdminTls:
 
 
 def _stamps(files: list[Path]) -> list[tuple[int, int, int] | None]:
-    """A stamp for each file. It changes when the file, or what a link leads to, does."""
+    """Returns a stamp for each file. It changes when the file changes, or the file that a link leads to."""
     return [_stamp(file) for file in files]
 
 
@@ -167,7 +168,7 @@ def _context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def _plain_context(settings: TlsSettings) -> ssl.SSLContext:
-    """A context that asks no client for a certificate."""
+    """Returns a context that asks no client for a certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = VERSIONS[settings.minimum]
     context.options |= ssl.OP_NO_RENEGOTIATION
@@ -188,7 +189,7 @@ def _plain_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def _refuse_to_ask() -> str:
-    """Refuse to name a password: OpenSSL would ask for one at the terminal."""
+    """Raises UserMistake. OpenSSL calls it for the password of a key, and would otherwise ask at the terminal."""
     raise UserMistake(
         "tls.key is encrypted with a password: give one that is not, readable by its owner alone"
     )

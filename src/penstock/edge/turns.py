@@ -1,8 +1,9 @@
-"""Work that is too much for one turn of the loop: it waits in line, and a little of it is done in each turn.
+"""Work that is too much for one turn of the loop: it waits in line, and a little of it is done in each turn. `Edge`
+has one line for requests, one for large answers and one for handshakes.
 
-One read can bring thousands of small requests, chunks or frames. Whoever brought them is not read from until they
-are done. However many such clients there are, a turn of the loop does no more for all of them than for one. What
-looks like waste has half of the time at most: after it, as long a pause.
+One read can bring thousands of small requests, chunks or frames. Their client is not read from until they are done.
+However many such clients there are, a turn of the loop does no more for all of them than for one. Work that looks
+like waste is followed by a pause as long as it took, so it has at most half of the time.
 """
 
 import asyncio
@@ -13,14 +14,19 @@ LEAST = 0.0005  # seconds: a shorter pause is none
 
 
 class Worker(Protocol):
+    """Whoever has work that is done in turns: a connection, an answer or a handshake."""
+
     def go_on(self) -> bool:
         """Do a share of the work; if there is more, get in line again. True: the work looks like waste."""
         ...
 
 
 class Turns:
+    """One line."""
+
     def __init__(self, loop: asyncio.AbstractEventLoop, share: float = 0.0) -> None:
-        """`share`: seconds of a turn in which the next in line follow each other; without it each has a turn."""
+        """`share`: for so many seconds of one turn the workers in line follow each other; 0: one worker for each
+        turn of the loop."""
         self._loop = loop
         self._share = share
         self._line: OrderedDict[Worker, None] = OrderedDict()  # each stands there once
@@ -30,7 +36,7 @@ class Turns:
         return len(self._line)
 
     def wait(self, worker: Worker) -> None:
-        """Whoever stands in line already keeps its place, and has no second one."""
+        """Put a worker at the end of the line. A worker that stands there already keeps its place."""
         self._line.setdefault(worker)
         if not self._taking:
             self._come_back()

@@ -1,11 +1,12 @@
-"""Answers that their clients have not taken: sent in pieces, and counted together.
+"""Answers that their clients have not taken: they are sent in pieces, and counted together. Used by the connections
+of HTTP/1.1 and HTTP/2.
 
-A large answer goes to the transport piece by piece, the next when there is room for it. So a client that stops
-reading keeps one piece there and the rest here, whatever the transport: with TLS the transport would take all of it
-and say nothing. One answer has no more than a few pieces in a turn of the loop, and one client in each turn.
+A large answer goes to the transport piece by piece, the next piece when there is room for it. So if a client stops
+reading, the transport has one piece, and the rest is here and counted. A transport with TLS would otherwise take
+all of it without telling us. Each turn of the loop sends a few pieces, for one client.
 
-What waits is counted with what all others have waiting (`held`): whoever has the most gives way. An answer counts
-in full until its last piece has gone, since it is kept in full until then.
+The bytes that wait are counted with those of all other clients (`held.py`), and the one that holds most gives way.
+An answer counts in full until its last piece has gone, because all of it is kept until then.
 """
 
 import logging
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 PIECE = 64 * 1024  # bytes; a shorter answer is sent as it is
 AT_ONCE = 4 * PIECE  # bytes of one answer in one turn
 
-log = logging.getLogger("penstock.doors")  # lines of one kind are let through once a second
+log = logging.getLogger("penstock.doors")  # this logger lets lines of one kind through once a second
 
 
 class Sender(Protocol):
@@ -33,10 +34,13 @@ class Sender(Protocol):
 
 
 class Unsent:
+    """One answer that waits."""
+
     __slots__ = ("_edge", "_sender", "full", "held", "holder", "rest")
 
     def __init__(self, edge: "Edge", sender: Sender, tenant: str, rest: memoryview, size: int) -> None:
-        """`rest` has not been handed to the transport; `size` is what is kept for it, and may crowd others out."""
+        """`rest`: what the transport does not have yet. `size`: the bytes that are kept for the answer; counting
+        them may make another client give way."""
         self._edge = edge
         self._sender = sender
         self.full = False  # the transport takes no more
@@ -46,7 +50,7 @@ class Unsent:
         edge.unsent.change(self, size)
 
     def weigh(self, size: int) -> None:
-        """Note that everything has been handed over, and that so much of it has not gone."""
+        """Note that the transport has the whole answer, and that `size` bytes of it have not gone."""
         if self.held:
             self._edge.unsent.change(self, size)
 
@@ -56,7 +60,7 @@ class Unsent:
             self._edge.unsent.change(self, 0)
 
     def wait(self) -> None:
-        """Others have their turn first."""
+        """Wait until it is this answer's turn again."""
         self._edge.sending.wait(self)
 
     def go_on(self) -> bool:

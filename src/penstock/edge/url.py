@@ -1,4 +1,4 @@
-"""The URL of a request, taken apart into path and query."""
+"""Takes the URL of a request apart into path and query. Used by the doors and the admin plane."""
 
 from urllib.parse import unquote_to_bytes
 
@@ -6,7 +6,7 @@ from penstock.errors import Malformed
 
 
 def split(url: bytes) -> tuple[str, str]:
-    """Path and query of a URL. A proxy may send the whole URL, others send it from its path on."""
+    """Returns path and query of a URL. A proxy may send the whole URL; other clients send it from its path on."""
     if not url.startswith(b"/"):
         _, _, address = url.partition(b"://")
         url = b"/" + address.partition(b"/")[2]

@@ -1,2 +1,2 @@
-"""Turns the configuration into what `core`, `runtime` and `cluster` go by: tiers, limits, rules, costs and
-sharing."""
+"""Turns the configuration into what `core` and `runtime` go by: tiers, limits, rules, costs and sharing. `roles`
+calls these functions for one process, and `cluster` for several."""

@@ -1,24 +1,29 @@
-"""What an input costs, where that can be told from its bytes."""
+"""What an input costs, if that can be told from its bytes. Used where desks are made, and by `warm_up`."""
 
 from collections.abc import Callable
 
 import msgspec
 
+from penstock.payload import is_json
+
 BYTES_PER_TOKEN = 4  # a rule of thumb for English text and common tokenizers; a function can be exact
 
 
 def cost_of(kind: str) -> Callable[[bytes], float] | None:
-    """The cost of inputs of this kind; None for `requests`, where each counts one, and for a user's function,
-    which runs elsewhere."""
+    """Returns a function that gives the cost of an input. None for `requests`, where each input costs one, and for
+    a user's function, which runs elsewhere (`runtime/sizing.py`)."""
     return {"bytes": _bytes, "characters": _characters, "tokens": _tokens}.get(kind)
 
 
 def _bytes(payload: bytes) -> float:
-    return float(len(payload))
+    return float(len(payload) if is_json(payload) else len(payload) - 1)
 
 
 def _characters(payload: bytes) -> float:
-    """The characters of the string, or of the JSON text where it is not one."""
+    """The characters of a JSON string; of other JSON, those of its text; of bytes that are not JSON, their
+    number."""
+    if not is_json(payload):
+        return _bytes(payload)
     if not payload.startswith(b'"'):
         return float(len(payload.decode()))
     if b"\\" not in payload and payload.isascii():

@@ -1,4 +1,5 @@
-"""The rules of batching, admission and capacity, as the configuration says them."""
+"""The rules of batching, admission and capacity, made from the configuration. `roles/model.py`, the simulation and
+`cluster/batched_models.py` call this."""
 
 from penstock.config import Config, Model
 from penstock.config.batch_sizes import POWERS
@@ -44,7 +45,7 @@ def largest_batch(model: Model) -> int:
 
 
 def padding_of(model: Model) -> Padding | None:
-    """What fills the model's batches up; None where they may have any size."""
+    """What fills the model's batches up to an allowed size; None if they may have any size."""
     sizes = sizes_of(model)
     return Padding(sizes, per_item=model.parameters == "per_item") if sizes.allowed else None
 

@@ -1,4 +1,5 @@
-"""What identical requests have in common, by the configuration."""
+"""How identical requests share answers (`runtime/collapse`), made from the configuration. `roles` and `cluster`
+call this."""
 
 from operator import attrgetter
 
@@ -10,7 +11,7 @@ from penstock.runtime.collapse.sharing import Sharing
 
 
 def sharing_of(name: str, model: Model, *, sees_dispatch: bool = True) -> Sharing | None:
-    """What identical requests to this model share; None where every request must be executed."""
+    """What identical requests to this model share; None if every request must be executed."""
     if not model.deterministic:
         return None
     ttl = 0.0 if model.cache == "off" else model.cache_ttl
@@ -18,14 +19,14 @@ def sharing_of(name: str, model: Model, *, sees_dispatch: bool = True) -> Sharin
 
 
 def sameness_of(model: Model) -> Sameness | None:
-    """Which requests of one batch a worker may run as one; None where each has parameters of its own."""
+    """Says which requests of one batch a worker may run as one; None if it may not do that at all."""
     if not model.deterministic or model.parameters != "shared":
         return None
     return attrgetter("input") if model.cache == "shared" else attrgetter("tenant", "input")
 
 
 def as_announced(name: str, model: Model, former: Sharing | None) -> Sharing | None:
-    """The sharing of a model whose worker has announced it anew. What was counted before is kept."""
+    """The sharing of a model whose worker has announced it again. The former counts are kept."""
     made = sharing_of(name, model, sees_dispatch=False)
     if made is None or former is None or (made.shared, made.ttl) != (former.shared, former.ttl):
         return made

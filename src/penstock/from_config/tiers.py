@@ -1,4 +1,5 @@
-"""Tiers and tenants by the configuration: who is served first, with which limits, and for how long it may wait."""
+"""Tiers and tenants, made from the configuration: who is served first, with which limits, and how long requests may
+wait. `roles` and `cluster` call this."""
 
 from collections.abc import Callable
 
@@ -6,8 +7,8 @@ from penstock.config import Config
 from penstock.quota import Limits
 from penstock.types import Identity
 
-# Seconds by which a server's own limits differ at least: limits that are alike tell of a client's own time-out
-# (`types.has_own_limit`).
+# Seconds. The server's own limits for queue and request differ by this at least, because equal limits mean that the
+# client set a time-out of its own (`types.has_own_limit`).
 HAIR = 1e-6
 
 
@@ -17,7 +18,7 @@ def tier_names(config: Config) -> list[str]:
 
 
 def limits_by_rank(config: Config) -> list[Limits | None]:
-    """The limits of each tier, as one object; None for a tier without limits."""
+    """What each tenant of a tier may ask, by the tier's rank; None for a tier without limits."""
     found: list[Limits | None] = []
     for name in tier_names(config):
         level = config.tiers.levels[name]
@@ -27,8 +28,8 @@ def limits_by_rank(config: Config) -> list[Limits | None]:
 
 
 def time_limits(config: Config, model: str) -> list[tuple[float, float]]:
-    """By tier, the seconds in which a request without limits of its own is to be sent, and answered. A tier's own
-    limits beat the model's."""
+    """For each tier, the seconds in which a request must be sent, and answered, if its client sets no limit. A
+    tier's own limits win over the model's."""
     limits, levels = config.timeouts_of(model), config.tiers.levels
     found = []
     for tier in tier_names(config):
@@ -39,8 +40,8 @@ def time_limits(config: Config, model: str) -> list[tuple[float, float]]:
 
 
 def tenants(config: Config) -> Callable[[str | None, Identity | None], tuple[str, int]]:
-    """Finds the tenant and the rank of its tier: by what was proved, where proof is asked for, and never by what
-    a client says of itself. Elsewhere the configuration says who a client is."""
+    """Returns a function that finds a tenant and the rank of its tier. If clients prove who they are, only the
+    identity counts. Otherwise the tenant is the `client_id`, and [tenants] may say its tier."""
     ranks = {name: rank for rank, name in enumerate(tier_names(config))}
     default = ranks[config.tiers.default]
 

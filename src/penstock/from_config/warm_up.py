@@ -1,4 +1,5 @@
-"""How the workers of a model are warmed up, by the configuration."""
+"""How the workers of a model are warmed up, made from the configuration. `roles/model.py` and
+`cluster/worker_slots.py` call this."""
 
 from collections.abc import Sequence
 
@@ -18,7 +19,7 @@ def ladder_of(model: Model) -> list[int]:
 
 
 def idle_sizes_of(model: Model) -> list[int]:
-    """The sizes that it runs in idle moments."""
+    """The sizes that a worker runs in idle moments."""
     return ladder_of(model) if model.warm_when_idle else []
 
 
@@ -27,7 +28,7 @@ def warmer_of(name: str, model: Model, clock: Clock) -> Warmer:
     cost, most = cost_of(model.cost), model.max_cost
 
     def fits(batch: Sequence[bytes]) -> bool:
-        """Whether a batch of these inputs may be sent at all; what a user's function says of costs is not asked."""
+        """Whether a batch of these inputs costs no more than `max_cost`. A user's cost function is not asked."""
         return cost is None or most is None or sum(map(cost, batch)) <= most
 
     return Warmer(

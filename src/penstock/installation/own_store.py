@@ -1,9 +1,9 @@
-"""The Valkey or Redis that `penstock up` starts for itself, and starts again when it dies.
+"""The Valkey or Redis that `penstock up` starts for itself, and starts again when it dies. Used by `supervisor.py`.
 
-It writes what it is told to a log in a folder of its own before it answers, so a new process of it begins where the
-dead one stopped, on the same port. The log is there for the death of that process only, not for one of the machine:
-nothing waits for the disk, unless `redis.durability` is `fsync`. The folder goes when `penstock up` ends. If that
-was killed, the next `penstock up` removes it.
+The store writes every command to a log, an append-only file, before it answers. The log is in a folder of its own.
+If the store dies, a new process reads the log and listens on the same port. The log does not protect against a
+crash of the machine, unless `redis.durability` is `fsync`: otherwise the store does not wait for the disk. The
+folder is removed when `penstock up` ends. If `penstock up` was killed, the next `penstock up` removes it.
 """
 
 import asyncio
@@ -28,15 +28,21 @@ NAME = "redis"
 HOST = "127.0.0.1"
 READY_LIMIT = 10.0  # seconds for a new store to answer
 LOAD_LIMIT = 120.0  # seconds for a store that has to read its log first
-ATTEMPTS = 3  # tries: at the start each with a port that was free a moment ago, later to read the log
+# So many starts may fail: at the beginning, each with another free port; later, because of a bad log.
+ATTEMPTS = 3
+# Seconds: the first and the longest pause before a restart; a store that ran for STABLE begins with the first
+# again.
 FIRST_RESTART, LONGEST_RESTART, STABLE = 0.1, 5.0, 10.0
-LAST_WORDS = 0.5  # seconds to read what the store said before it died
+LAST_WORDS = 0.5  # seconds to read what the store printed before it died
 LOG = "appendonlydir"
 
 
 class OwnStore:
+    """The store, and the loop that starts it again."""
+
     def __init__(self, say: Callable[[str, str], None], memory: int, *, fsync: bool = False) -> None:
-        """`memory`: bytes that the store may use. `fsync`: it answers nothing before the disk has it."""
+        """`say`: called with a name and a line for people. `memory`: bytes that the store may use. `fsync`: whether
+        the store answers only when the disk has the command."""
         self._say = say
         self._memory = memory
         self._sync = "always" if fsync else "no"
@@ -47,7 +53,7 @@ class OwnStore:
         self._reading: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._ending = asyncio.Event()
-        self._given_up = 0  # how often in a row it ended by itself while it started, as it does on a bad log
+        self._failed_starts = 0  # how often in a row it ended while it started, as it does on a bad log
 
     @property
     def url(self) -> str:
@@ -93,7 +99,7 @@ class OwnStore:
             self._say(NAME, "is back with its data" if self._has_log() else "is back, and empty")
 
     async def _again(self, failures: int) -> bool:
-        """Start the store again. True once it answers, or is not wanted any more."""
+        """Start the store again. Returns True once it answers, or is not needed any more."""
         with suppress(TimeoutError):
             async with asyncio.timeout(backoff(failures, FIRST_RESTART, LONGEST_RESTART, self._port)):
                 await self._ending.wait()
@@ -104,17 +110,17 @@ class OwnStore:
             return False
         self._words.clear()
         if await self._starts(LOAD_LIMIT):
-            self._given_up = 0
+            self._failed_starts = 0
             return True
         assert self._process is not None
         code = self._process.returncode or 0
         why = self._words[0] if self._words else cause(code)
         # A store that was killed, or was too slow, says nothing about its log.
-        self._given_up = self._given_up + 1 if code > 0 else 0
-        if self._given_up < ATTEMPTS or not self._has_log():
+        self._failed_starts = self._failed_starts + 1 if code > 0 else 0
+        if self._failed_starts < ATTEMPTS or not self._has_log():
             self._say(NAME, f"did not start ({why}); tried again")
             return False
-        self._given_up = 0
+        self._failed_starts = 0
         aside = self._home.path / f"{LOG}-unreadable"
         shutil.rmtree(aside, ignore_errors=True)
         (self._home.path / LOG).rename(aside)
@@ -165,7 +171,7 @@ async def _cancelled(task: asyncio.Task[None] | None) -> None:
 
 
 async def _answers(pid: int, port: int) -> None:
-    """Wait until this very process answers on the port, and has read its log."""
+    """Wait until this process, and no other, answers on the port and has read its log."""
     while True:
         with suppress(OSError, asyncio.IncompleteReadError, ValueError):
             said = await _info(port)
@@ -185,7 +191,7 @@ async def _info(port: int) -> str:
 
 
 def _home() -> OwnedDirectory:
-    """A folder that only we can read, and that the next `penstock up` can tell from one in use."""
+    """Makes a folder that only our user can read. The next `penstock up` can see whether it is still in use."""
     root = Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
     try:
         private.make_folder(root)

@@ -1,4 +1,5 @@
-"""Which processes `penstock up` starts, and how."""
+"""Which processes `penstock up` starts, and with which command lines. `cli/up.py` makes the plan, and
+`supervisor.py` carries it out."""
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -20,6 +21,8 @@ class Part:
 
 @dataclass(slots=True)
 class UpPlan:
+    """What `penstock up` was asked for."""
+
     gateways: int = 1
     batchers: int = 1
     workers: int = 1
@@ -64,7 +67,7 @@ class UpPlan:
 
 
 def figures_of(plan: UpPlan, config: Config) -> Callable[[], Awaitable[Pages]]:
-    """Where the metrics of all parts come from, for the line of figures."""
+    """Returns a function that fetches the metrics pages of all parts, for the line of figures."""
     server, host = config.server, config.server.admin_host
     scheme = "https" if config.tls.admin else "http"
     planes = [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}" for port in plan.admin_ports]

@@ -1,4 +1,5 @@
-"""What holds for every process that `penstock up` starts: it ends with us, and its output never stops us."""
+"""Starts, reads and signals the processes of `penstock up`: each ends when we do, and its output never stops us.
+Used by `supervisor.py` and `own_store.py`."""
 
 import asyncio
 import ctypes
@@ -9,13 +10,14 @@ from collections.abc import AsyncIterator, Callable
 
 from penstock.printed import Lines
 
-PR_SET_PDEATHSIG = 1
-CHUNK = 1 << 16
+PR_SET_PDEATHSIG = 1  # an option of Linux' prctl
+CHUNK = 1 << 16  # bytes
 
 
 def apart(farewell: signal.Signals) -> Callable[[], None]:
-    """Sets up a child process; to be called in the child. Ctrl-C at the terminal is for us to pass on, and the
-    child must not outlive us. `farewell`: what the kernel sends the child if we are killed."""
+    """Returns a function that must be called in a new child process. With it, Ctrl-C at the terminal reaches only
+    us, and the child does not outlive us. `farewell`: the signal that the kernel sends the child if we are
+    killed."""
     parent = os.getpid()
 
     def settle() -> None:
@@ -29,7 +31,7 @@ def apart(farewell: signal.Signals) -> Callable[[], None]:
 
 
 async def printed(process: asyncio.subprocess.Process) -> AsyncIterator[str]:
-    """What a process prints, line by line. The rest of a line that is too long is left out."""
+    """Yields what a process prints, line by line. The rest of a line that is too long is left out."""
     assert process.stdout is not None
     lines = Lines()
     while chunk := await process.stdout.read(CHUNK):

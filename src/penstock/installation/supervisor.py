@@ -1,8 +1,8 @@
-"""The processes of a whole installation on this machine, and its own Valkey, under one Ctrl-C.
+"""Starts, watches and ends the processes of a whole installation on this machine, and its own store. `roles/up.py`
+makes it for `cli/up.py`.
 
-Each role is a process of its own. When one dies, the others are told at once, and it is started again. They end in
-the order requests flow: gateways first, so that what they have accepted is still batched, run and answered; the
-store last.
+When a part dies, the others are told at once, and it is started again. Parts end in the order in which requests
+flow: gateways first, so that requests which they have accepted are still batched, run and answered; the store last.
 """
 
 import asyncio
@@ -24,22 +24,25 @@ from penstock.server.store_memory import store_memory
 
 log = logging.getLogger("penstock.up")
 
+# Seconds: the first and the longest pause before a restart; a part that ran for STABLE begins with the first again.
 FIRST_RESTART, LONGEST_RESTART, STABLE = 0.1, 5.0, 10.0
 MISTAKE = 2  # the exit code of a process whose operator has to put something right
-TOLD = "penstock: "  # how the line begins in which a part says its mistake
-LAST_WORDS = 0.5  # seconds to read what a part said before it died
-JOIN_LIMIT = 5.0  # seconds for the workers to be heard of
+TOLD = "penstock: "  # begins the line in which a part says what its operator has to put right
+LAST_WORDS = 0.5  # seconds to read what a part printed before it died
+JOIN_LIMIT = 5.0  # seconds until gateways and batchers must have heard of the workers
 
 
-# Tells the others of a death: given the kind of the dead, and the number of its process. Gives the names it had.
-# Raises StoreDown.
+# Tells the others that a process has died. Arguments: its kind and its process id. Returns the names under which it
+# was registered. Raises StoreDown.
 Tell = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 class Installation:
+    """All parts of one `penstock up`."""
+
     def __init__(self, plan: UpPlan, say: Callable[[str, str], None], telling: Callable[[str], Tell]) -> None:
-        """`say` is given each line that a part prints, and the part's name. `telling` makes what tells of deaths
-        over the Redis with this URL."""
+        """`say`: called with a part's name and each line that it prints. `telling`: returns the function that tells
+        of deaths over the Redis with this URL."""
         self._plan = plan
         self._say = say
         self._telling = telling
@@ -49,8 +52,8 @@ class Installation:
         fsync = plan.config.redis.durability == "fsync"
         memory = store_memory(plan.config.redis.store_memory)
         self._store = None if plan.redis else OwnStore(say, memory, fsync=fsync)
-        # If we are killed, a part drains where the store is another's. A store of our own ends in the same moment
-        # as we do.
+        # If we are killed, a part drains if the store is not ours. Our own store ends in the same moment as we do,
+        # so then a part cannot drain.
         self._farewell = signal.SIGTERM if plan.redis else signal.SIGKILL
         self._tellings: set[asyncio.Task[None]] = set()
         self._ending = asyncio.Event()
@@ -59,7 +62,7 @@ class Installation:
         self.redis = plan.redis or ""
 
     async def start(self) -> dict[str, str]:
-        """Start all parts. Returns when each has said that it serves, with what each said."""
+        """Start all parts. Returns when each has printed that it serves, with that line of each."""
         if self._store is not None:
             await self._store.start()
             self.redis = self._store.url
@@ -80,8 +83,8 @@ class Installation:
         return banners
 
     async def _joined(self, banners: Sequence[str]) -> None:
-        """Wait until gateways and batchers have heard of the workers, so that the very first request is served.
-        The wait is bounded, since what the workers send to may come up later."""
+        """Wait until gateways and batchers have heard of the workers, so that the very first request is served. The
+        wait is bounded, because an endpoint that the workers use may come up later."""
         try:
             async with asyncio.timeout(JOIN_LIMIT), ClientSession() as session:
                 for banner in banners:
@@ -90,7 +93,7 @@ class Installation:
             log.debug("no worker is healthy yet")
 
     async def stop(self) -> None:
-        """Stop role by role. Each part has all the time it wants."""
+        """Stop role by role. Each part may take as long as it needs to drain."""
         self._ending.set()
         for role in ("gateway", "batcher", "worker"):
             for name, process in self._processes.items():
@@ -171,8 +174,8 @@ class Installation:
                 self._say(part.name, line)
 
     async def _tell_of_death(self, role: str, pid: int) -> None:
-        """Tell the others of a death, so that they take over now what it had in hand, and not only when its lease
-        has ended."""
+        """Tell the others of a death, so that they take over its work now, and not only when its lease has
+        ended."""
         try:
             names = await self._tell(f"{role}s", pid)
             log.debug("the others were told of a death", extra={"names": names})

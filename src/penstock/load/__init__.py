@@ -1,1 +1,2 @@
-"""What the simulator and the load generator share: when requests arrive, and how results are reported."""
+"""What the simulator (`sim/`) and the load generator (`bench/`) share: when requests arrive, and how results are
+reported."""

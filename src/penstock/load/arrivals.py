@@ -1,7 +1,7 @@
-"""When requests arrive: schedules, fixed before anything runs.
+"""When requests arrive: schedules, fixed before anything runs. Used by `traffic.py` and by the benchmarks.
 
 A schedule is a sorted `array('d')` of seconds from its start. The simulator and the load generator use the same
-schedules, so that a figure from the one can be held against a figure from the other.
+schedules, so that their figures can be compared.
 """
 
 import csv
@@ -19,11 +19,11 @@ class Trace(NamedTuple):
 
     times: "array[float]"
     tokens: "array[int]"  # how long each prompt was; stands for the length of a payload, or for its cost
-    credit: str  # whom a figure made from it must name; empty if unknown
+    credit: str  # the source that a figure made from it must name; empty if unknown
 
 
 def poisson(rate: float, duration: float, rng: Random) -> "array[float]":
-    """Independent askers: the gaps are exponential."""
+    """Returns the arrivals of independent clients: the gaps are exponential."""
     _must_be_positive(rate, duration)
     times = array("d")
     append, gap = times.append, rng.expovariate
@@ -35,13 +35,14 @@ def poisson(rate: float, duration: float, rng: Random) -> "array[float]":
 
 
 def uniform(rate: float, duration: float) -> "array[float]":
-    """A metronome. The first request comes half a gap after the start, so windows join evenly."""
+    """Returns arrivals at equal gaps. The first comes half a gap after the start, so that one schedule can follow
+    another."""
     _must_be_positive(rate, duration)
     return array("d", ((index + 0.5) / rate for index in range(round(rate * duration))))
 
 
 def bursty(rate: float, duration: float, factor: float, period: float, rng: Random) -> "array[float]":
-    """Poisson arrivals whose rate jumps to `factor` x `rate` for a while in each `period`.
+    """Returns Poisson arrivals whose rate jumps to `factor` x `rate` for a while in each `period`.
 
     A burst takes 1/(2 x factor) of its period, so half of all requests come in bursts; the calm in
     between is slower by as much as keeps the mean at `rate`.
@@ -67,7 +68,7 @@ def bursty(rate: float, duration: float, factor: float, period: float, rng: Rand
 
 
 def trace(path: Path, rate: float, duration: float | None = None) -> Trace:
-    """The requests of an Azure LLM trace in their order, the gaps scaled to a mean of `rate` a second."""
+    """Returns the requests of an Azure LLM trace in their order, the gaps scaled to a mean of `rate` a second."""
     _must_be_positive(rate, 1.0 if duration is None else duration)
     stamps, tokens = _read(path)
     span = stamps[-1] - stamps[0]
@@ -110,13 +111,14 @@ def _read(path: Path) -> "tuple[array[float], array[int]]":
         raise UserMistake(f"{path}: not a trace, expected CSV text") from None
     if len(stamps) < 2:
         raise UserMistake(f"{path}: a trace needs at least two requests, this one has {len(stamps)}")
-    # Recorders write a request when they see it, which now and then is just after a later one.
+    # A trace is not always in order: now and then a recorder has written a request just after a later one.
     order = sorted(range(len(stamps)), key=stamps.__getitem__)
     return array("d", (stamps[i] for i in order)), array("L", (tokens[i] for i in order))
 
 
 def _seconds(stamp: str) -> float:
-    """Traces have seven digits after the point. `datetime` reads six, so the fraction is read by itself."""
+    """Returns a time of a trace as seconds since the epoch. Traces have seven digits after the point. `datetime`
+    reads six, so the fraction is read by itself."""
     whole, _, fraction = stamp.strip().partition(".")
     base = datetime.fromisoformat(whole + "+00:00").timestamp()
     return base + (float(f"0.{fraction}") if fraction else 0.0)

@@ -1,4 +1,5 @@
-"""The one summary that `sim` and `bench` both give, as JSON and as a table.
+"""The one summary that `penstock sim` and `penstock bench` both give, as JSON and as a table. `sim/study.py` and
+`bench/outcomes.py` make it; `cli/bench.py` and the benchmarks show it.
 
 Every request that was sent is counted exactly once: sent = ok + sum(errors.values()).
 `rejected` counts those errors that were refusals (429 or 503); they are in `errors` too, by code.
@@ -19,7 +20,7 @@ LATE_GENERATOR_MS = 10.0  # beyond this the generator, not the server, shapes th
 
 @dataclass(slots=True, frozen=True)
 class Spread:
-    """How a set of durations is spread, in milliseconds. All None when there were none."""
+    """How a set of durations is spread, in milliseconds. All fields are None if the set is empty."""
 
     mean: float | None = None
     p50: float | None = None
@@ -32,14 +33,18 @@ class Spread:
 
 @dataclass(slots=True, frozen=True)
 class Batches:
-    count: float = 0  # whole when counted by the server; a sum of shares when estimated from answers
+    """The batches of a run."""
+
+    count: float = 0  # whole if the server counted; a sum of shares if it is estimated from answers
     mean_size: float | None = None
     reasons: dict[str, int] = field(default_factory=dict)
-    padded_share: float | None = None  # the part of what workers ran that was padding; None: nobody knows
+    padded_share: float | None = None  # the part of what workers ran that was padding; None: not known
 
 
 @dataclass(slots=True, frozen=True)
 class Summary:
+    """The figures of a run."""
+
     offered_rps: float
     sent: int
     ok: int
@@ -49,12 +54,12 @@ class Summary:
     batch: Batches
     busy: float | None  # the part of all workers' time spent on batches
     duration_s: float
-    goodput_rps: float  # answers that were ok, and in time where a deadline was set
+    goodput_rps: float  # answers that were ok, and in time if a deadline was set
     late: int  # ok, but after the deadline
-    rejected_latency_ms: Spread  # how soon a refusal was known
-    generator_lateness_ms: Spread | None = None  # sent after its scheduled time: the generator's own doing
+    rejected_latency_ms: Spread  # how soon a refusal came
+    generator_lateness_ms: Spread | None = None  # how long after its scheduled time a request was sent
     resent: int = 0  # sent again, because the server closed an idle connection at that moment
-    source: str = ""  # whom a report must name as the source of a replayed trace
+    source: str = ""  # the source of a replayed trace, which a report must name
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
@@ -64,7 +69,7 @@ class Summary:
 
     @property
     def warning(self) -> str:
-        """One line when the figures cannot be trusted, else empty."""
+        """One line if the figures cannot be trusted, otherwise empty."""
         own = self.generator_lateness_ms
         if own is None or own.p99 is None or own.p99 <= LATE_GENERATOR_MS:
             return ""
@@ -75,13 +80,14 @@ class Summary:
 
 
 def at_share(ordered: Sequence[float], share: float) -> float:
-    """The percentile at a share from 0 to 1: the smallest value that at least this share is not above."""
-    # The small part taken away is for floats: 0.9 x 10 may land just above 9, and would pick the tenth value.
+    """Returns the percentile at a share from 0 to 1: the smallest value v such that at least this share of all
+    values is v or less."""
+    # We subtract 1e-9 because 0.9 * 10 may be slightly more than 9 in floats, and would then pick the tenth value.
     return ordered[max(0, min(len(ordered), math.ceil(share * len(ordered) - 1e-9)) - 1)]
 
 
 def spread(seconds: Iterable[float]) -> Spread:
-    """Exact, by sorting."""
+    """Returns the spread of these durations. It is exact: they are sorted."""
     ordered = sorted(seconds)
     if not ordered:
         return Spread()
@@ -102,7 +108,8 @@ def summarize(
     resent: int = 0,
     source: str = "",
 ) -> Summary:
-    """Makes a summary from seconds. `latencies` are of good answers; `errors` counts all others by code."""
+    """Makes a summary. Times are in seconds. `latencies` are of good answers; `errors` counts all others by
+    code."""
     answered = latencies if isinstance(latencies, list | array) else list(latencies)
     refused = rejected_latencies if isinstance(rejected_latencies, list | array) else list(rejected_latencies)
     ok = len(answered)
@@ -128,7 +135,7 @@ def summarize(
 
 
 def tables(summary: Summary) -> RenderableType:
-    """A summary as tables for people, to be printed with a rich console."""
+    """Returns a summary as tables for people, for a rich console."""
     parts: list[RenderableType] = [_counts(summary), _spreads(summary), Text(f"batches  {_batches(summary)}")]
     if summary.errors:
         parts.append(Text("errors   " + _listed(summary.errors), style="yellow"))
@@ -184,11 +191,11 @@ def _spreads(summary: Summary) -> Table:
 
 
 def _listed(counts: Mapping[str, int]) -> str:
-    return "  ".join(f"{name} {count:,}" for name, count in counts.items())
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items())
 
 
 def _short(value: float) -> str:
-    """Never wider than seven characters, so that a row fits an old terminal."""
+    """Returns a number as text of at most seven characters, so that a row fits an old terminal."""
     return f"{value:,.{2 if value < 100 else 1 if value < 1000 else 0}f}"
 
 

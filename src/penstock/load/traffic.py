@@ -1,4 +1,5 @@
-"""The traffic of one run, from what was asked for to a schedule. `penstock sim` and `penstock bench` start here."""
+"""Makes the schedule of one run from what was asked for. Used by `cli/sim.py`, `bench/plan.py` and the
+benchmarks."""
 
 from array import array
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ BURST_FACTOR, BURST_PERIOD = 3.0, 10.0  # times the rate, and seconds; see `arri
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What was asked for."""
+    """What was asked for on the command line."""
 
     rate: float = 1000.0  # requests a second
     duration: float = 60.0  # seconds, measured
@@ -25,14 +26,16 @@ class Traffic:
 
 
 class Schedule(NamedTuple):
-    times: "array[float]"
+    """When requests arrive."""
+
+    times: "array[float]"  # seconds from the start
     tokens: "array[int] | None"  # of each request; None unless a trace says it
     measured: float  # seconds, without the warm-up
-    source: str  # whom a report must name as the source of the traffic
+    source: str  # the source of a trace, which a report must name
 
 
 def make_schedule(traffic: Traffic) -> Schedule:
-    """The same seed gives `sim` and `bench` the same times."""
+    """Returns the schedule. The same seed gives `penstock sim` and `penstock bench` the same times."""
     rng, span, rate = Random(traffic.seed), traffic.warmup + traffic.duration, traffic.rate
     tokens, source = None, ""
     if traffic.trace is not None and traffic.arrivals not in ("poisson", "trace"):

@@ -1,9 +1,10 @@
-"""The ports: what the runtime asks of the outside world. Each fits on one screen.
+"""The ports: contracts (Protocols) that one layer asks of another. Each fits on one screen.
 
 Here are a clock, a backend, and the way between a gateway and a batcher. `gateway`, `waiting` and `observers` have
-the other contracts of one process, which can be imported from here too; the other modules have those of several.
+the other contracts of one process, which can be imported from here too. The other modules have the contracts
+between several processes: `runtime` and `cluster` call them, `adapters/redis` and `adapters/memory` implement them.
 
-An adapter translates foreign errors into `penstock.errors` and knows nothing of its siblings.
+An adapter translates foreign errors into `penstock.errors`.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,12 +45,13 @@ class Clock(Protocol):
 
 
 class Broker(Protocol[Carried]):
-    """Carries accepted requests from a gateway to the batcher."""
+    """Carries accepted requests from a gateway to the batcher. Each `Desk` has one."""
 
     def publish(self, request: Carried) -> None: ...
 
     def withdraw(self, request: Carried) -> None:
-        """Withdraw a request: its asker has left or cancelled, so it need not go to a worker if it has not yet."""
+        """Withdraw a request, since its asker has left or cancelled: if it has not gone to a worker, it need
+        not."""
         ...
 
 
@@ -62,14 +64,15 @@ class ResultBus(Protocol):
 
 
 class Backend(Protocol):
-    """The fixed thing: runs one batch at a time and gives one output for each input.
+    """Runs a target: takes one batch at a time and gives one output for each input. `runtime.slot.Slot` owns one;
+    `adapters/backends` implements it.
 
-    A backend with a true `runs_ahead` may be given the next batch while it runs one, by a second call of `run`: it
-    gets that batch ready, and begins it as soon as the first has ended.
+    A backend whose `runs_ahead` is true may be given the next batch while it runs one, by a second call of `run`.
+    It gets that batch ready, and begins it as soon as the first has ended.
 
-    `run` raises a `BackendError`; after one whose class says `fatal` the owner calls `close`,
-    waits its back-off and calls `start` again. All methods are called from one event loop, and
-    `run` may be cancelled: nothing of the cancelled batch may leak into the next.
+    `run` raises a `BackendError`; after one whose class says `fatal` the owner calls `close`, waits a back-off and
+    calls `start` again. All methods are called from one event loop. `run` may be cancelled: nothing of the
+    cancelled batch may leak into the next.
     """
 
     async def start(self) -> None:

@@ -1,6 +1,7 @@
-"""How processes meet, and how messages travel between them.
+"""How processes meet, and how messages travel between them. `cluster` calls this; `adapters/redis/bus` and
+`adapters/memory` implement it.
 
-A message is bytes (`penstock.words.messages`). It may arrive twice and never half. Whoever waits for it takes the
+A message is bytes (`penstock.words.messages`). It may arrive twice, and never in part. The receiver takes the
 first.
 """
 
@@ -16,7 +17,7 @@ class Post(Protocol):
 
     @property
     def apart(self) -> bool:
-        """Whether mailboxes are in different places, so that what is lost with one must hold up no other."""
+        """Whether mailboxes are on different nodes. Then messages to a lost node must not hold up others."""
         ...
 
     async def send(self, box: str, payload: bytes, *, give_up_after: float = ...) -> bool:
@@ -26,7 +27,7 @@ class Post(Protocol):
     async def send_all(
         self, messages: Sequence[tuple[str, bytes]], *, give_up_after: float = ...
     ) -> list[bool]:
-        """Send each message to its mailbox. Gives whether each was sent."""
+        """Send each message to its mailbox. Returns for each whether it was sent."""
         ...
 
 
@@ -45,7 +46,7 @@ class Mailbox(Protocol):
         ...
 
     async def remove(self) -> None:
-        """Remove the mailbox, since its owner goes: whoever writes to it from now on is told so."""
+        """Remove the mailbox, since its owner ends. Senders are told so from now on."""
         ...
 
 
@@ -53,11 +54,11 @@ class Credits(Protocol):
     """The idle slots of all workers, in line: the one that has waited longest is taken first. Raises StoreDown."""
 
     async def take(self, model: str, block_seconds: float) -> str | None:
-        """The next idle slot; None if none came in that time."""
+        """Take the next idle slot out of the line; None if there was none in `block_seconds`."""
         ...
 
     async def post(self, model: str, slot: str) -> bool:
-        """Say that the slot is idle. False: it stands in the line already, and keeps its place there."""
+        """Put an idle slot into the line. False: it stands there already, and keeps its place."""
         ...
 
     async def withdraw(self, model: str, slot: str) -> bool:
@@ -66,7 +67,7 @@ class Credits(Protocol):
 
 
 class Aside(Protocol):
-    """Takes what could not be read: counted, and kept for people. To add something never waits or fails."""
+    """Takes what could not be read: it is counted, and kept for people to look at. Adding never waits or fails."""
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -85,7 +86,7 @@ class Bus(Protocol):
 
     @property
     def where(self) -> str:
-        """The address of the bus, fit for a log."""
+        """The address of the bus, without secrets, for the log."""
         ...
 
     @property
@@ -105,7 +106,7 @@ class Bus(Protocol):
     def post(self) -> Post: ...
 
     def credits(self) -> Credits:
-        """The line of idle slots, for one who takes from it or keeps slots in it."""
+        """The line of idle slots. Batchers take slots from it, and workers put slots into it."""
         ...
 
     def mailbox(self, owner: str) -> Mailbox: ...
@@ -113,8 +114,8 @@ class Bus(Protocol):
     def registry(self, kind: Kind, me: str, describe: Callable[[], Heartbeat]) -> Registry: ...
 
     async def open(self) -> None:
-        """Connect. Raises StoreDown if the bus cannot be reached yet, UserMistake for what the operator can put
-        right."""
+        """Connect. Raises StoreDown if the bus cannot be reached yet, and UserMistake if the operator must change
+        something."""
         ...
 
     async def close(self) -> None: ...

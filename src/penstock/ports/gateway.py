@@ -1,4 +1,5 @@
-"""What the data plane asks for: who asks, their requests, and their tasks."""
+"""What the data plane asks for: who asks, their requests, and their tasks. The doors call `Doorman` and `Gateway`;
+`runtime.gateway.Gateway` calls `Tasks`, and hands each `Reservation` to the store that records it."""
 
 from collections.abc import Mapping, Sequence, Set
 from typing import Protocol
@@ -10,13 +11,18 @@ from penstock.types import Accepted, Ask, Identity, Reply, TaskStatus
 class Doorman(Protocol):
     """Finds out who asks."""
 
+    def recall(self, authorization: bytes) -> Identity | None:
+        """Who asks, by an Authorization header of the form `Bearer …` alone, if that was found out before and is
+        still true. None: `identify` finds out."""
+        ...
+
     def identify(self, headers: Mapping[bytes, bytes]) -> Identity:
-        """At once. Raises Unauthorized or Forbidden; StoreDown while tokens cannot be checked; KeysWanted where
-        `identify_slowly` may know more."""
+        """Says at once who asks. Raises Unauthorized or Forbidden; StoreDown while tokens cannot be checked;
+        KeysWanted if `identify_slowly` may know more."""
         ...
 
     async def identify_slowly(self, headers: Mapping[bytes, bytes]) -> Identity:
-        """The same, after the identity provider was asked where that may help."""
+        """The same, but asks the identity provider for new keys first, if that may help."""
         ...
 
 
@@ -34,33 +40,35 @@ class Reservation(Protocol):
     @property
     def in_flight(self) -> bool:
         """Whether its tenant's quota counts it until it is over. If so, and nobody waits for it here, `over` must
-        be told."""
+        be called."""
         ...
 
     def admit(self) -> None:
-        """Let it in. Raises Refused if there is no room for it now."""
+        """Let the request in. Raises Refused if there is no room for it now."""
         ...
 
     def enter(self, asker: Asker) -> Waiting:
-        """Let it in and send it on its way. Raises Refused."""
+        """Let the request in and send it on its way. Raises Refused."""
         ...
 
     def wait(self, asker: Asker) -> Waiting:
-        """Send nothing: whoever knows the outcome tells it by `answer`, or its deadline passes."""
+        """Wait for the outcome without sending the request. Whoever knows the outcome calls `answer`; otherwise the
+        deadline passes."""
         ...
 
     def answer(self, reply: Reply) -> None: ...
 
     def over(self, code: str) -> None:
-        """Note that it has ended somewhere else, with this failure or well. Told once."""
+        """Note that the request has ended somewhere else. `code`: of its failure; empty if it succeeded. Called
+        once."""
         ...
 
     def commit(self) -> None:
-        """It is on its way, and counts."""
+        """Note that the request is on its way, and counts."""
         ...
 
     def roll_back(self) -> None:
-        """It was refused, and does not count."""
+        """Note that the request was refused, and does not count."""
         ...
 
     def backlog_seconds(self) -> float: ...
@@ -91,11 +99,11 @@ class Task(Protocol):
 
 
 class Tasks(Protocol):
-    """Where asynchronous requests and their results are kept."""
+    """Where tasks (asynchronous requests) and their results are kept."""
 
     async def accept(self, reserved: Reservation) -> Task:
-        """Record it, send it on its way and commit it; or none of these: then it is rolled back. Raises Refused.
-        Cancelling the caller does not leave half of it done."""
+        """Record a task, send it on its way and commit the reservation. If that fails, roll the reservation back
+        and raise Refused. Cancelling the caller does not leave half of it done."""
         ...
 
     async def find(self, task_id: str, tenant: str) -> Task:
@@ -104,7 +112,7 @@ class Tasks(Protocol):
 
 
 class Gateway(Protocol):
-    """What the data plane asks for. Every method that can refuse raises `errors.Refused`."""
+    """What the doors ask for. Every method that can refuse raises `errors.Refused`."""
 
     @property
     def models(self) -> Mapping[str, str]:
@@ -113,8 +121,8 @@ class Gateway(Protocol):
 
     @property
     def kinds(self) -> Mapping[str | None, str]:
-        """Like `models`, and under None the kind of the model that requests mean which name none. It changes as
-        models come and go."""
+        """Like `models`, and under None the kind of the model for requests that name none. It changes as models
+        come and go."""
         ...
 
     @property
@@ -133,6 +141,15 @@ class Gateway(Protocol):
 
     def kind_of(self, model: str | None) -> str:
         """The kind of input the model takes; raises NotFound for a model nobody knows."""
+        ...
+
+    def takes_bytes(self, model: str | None) -> bool:
+        """Whether an input of the model may be bytes; raises NotFound for a model nobody knows."""
+        ...
+
+    @property
+    def taking_bytes(self) -> Set[str]:
+        """The models that take bytes."""
         ...
 
     def submit(self, ask: Ask, asker: Asker) -> Leaving: ...
@@ -156,15 +173,16 @@ class Gateway(Protocol):
     ) -> Task: ...
 
     def check_quota(self, identity: Identity) -> None:
-        """Raises OverQuota if the next request of this tenant would be beyond its quota. Counts nothing."""
+        """Raise OverQuota if the next request of this tenant would be beyond its quota. This counts nothing."""
         ...
 
     def charge(self, identity: Identity) -> None:
-        """A request of this tenant was read and refused: it counts for its minute. Raises OverQuota."""
+        """Count a request of this tenant that was read and refused. Raises OverQuota."""
         ...
 
     def count(self, model: str, code: str, request_id: str = "", tenant: str = "") -> None:
-        """Count a request that was refused on arrival with this error code; what is not known of it is empty."""
+        """Tell the observers of a request that was refused on arrival with this error code. What is not known of it
+        is empty."""
         ...
 
     def clock(self) -> float: ...

@@ -1,4 +1,5 @@
-"""Those who are told what becomes of requests and of batches."""
+"""Observers: they are told what becomes of requests and of batches. Gateways, batchers and workers call them; the
+metrics, the log, the ledger and the dead letters implement them."""
 
 from collections.abc import Sequence
 
@@ -10,19 +11,18 @@ class _Watcher:
         """Called when the server begins."""
 
     async def close(self) -> None:
-        """Called after the last request: what is kept is written down now."""
+        """Called after the last request: the observer writes down what it still holds."""
 
 
 class RequestObserver(_Watcher):
-    """Is told what becomes of requests. Its calls stand between two requests: they must be cheap, must not wait and
-    must not fail. A method does nothing unless it is overridden.
+    """Is told what becomes of requests. Its methods are called between two requests: they must be cheap, must not
+    wait and must not fail. A method does nothing unless it is overridden.
 
-    When each thing happened stands in the stamps (`penstock.moments`): nobody is told of each moment as it
-    passes.
+    Observers are told of ends only. When the steps before happened is in the stamps (`penstock.moments`).
     """
 
     def refused(self, refusal: Refusal) -> None:
-        """A request was never accepted. Whoever refused it calls this: the gateway or the batcher."""
+        """A request was never accepted. The gateway or the batcher that refused it calls this."""
 
     def answered(self, replies: Sequence[Reply], now: float) -> None:
         """These accepted requests have their answers, or ended without one; each is told of once. The gateway
@@ -40,8 +40,8 @@ class BatchObserver(_Watcher):
         batch begins."""
 
     def ended(self, batch: Batch, execution: Execution, failure: Failure | None) -> None:
-        """The worker is done with the batch, or has given up. Called by whoever called `sent`. `failure` is None
-        if there are outputs."""
+        """The batch has ended at its worker. Whoever called `sent` calls this. `failure` is None if there are
+        outputs."""
 
 
 class Observer(RequestObserver, BatchObserver):

@@ -1,4 +1,5 @@
-"""What stands around the inside of a process: where it is reached, and what begins and ends with it."""
+"""What belongs to a process besides its work: where it can be reached, and what begins and ends with it.
+`runtime/embedded_server.py` and `cluster/member.py` call these."""
 
 from typing import Protocol
 
@@ -6,7 +7,7 @@ from penstock.loops import Loops
 
 
 class Listener(Protocol):
-    """Where this process can be reached."""
+    """A port with its server, where this process can be reached. `server/` implements it."""
 
     @property
     def url(self) -> str: ...
@@ -16,7 +17,7 @@ class Listener(Protocol):
 
 
 class Companion(Protocol):
-    """What begins and ends with a server, because it cannot serve without."""
+    """Something that begins and ends with a server, because the server cannot serve without it."""
 
     async def open(self, loops: Loops) -> None:
         """Get ready, and keep what is needed in `loops`. Raises UserMistake."""

@@ -1,4 +1,8 @@
-"""What is kept for the whole installation, whichever process wrote it. All that waits raises StoreDown."""
+"""What is kept for the whole installation, whichever process wrote it. Every method that is awaited may raise
+StoreDown.
+
+`cluster` calls these; `adapters/redis/records` and `adapters/memory` implement them.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,11 +15,10 @@ from penstock.ports.tasks import EndedTasks, RecordTasks, TaskEndings, TaskRecor
 from penstock.quota import Limiter
 from penstock.types import Accepted, DeadLetter
 
-# Seconds after the deadline of a request in which the successor of a dead batcher still ends it.
+# Seconds after the deadline of a request: until then, the batcher that took over from a dead one has ended it.
 SETTLED_WITHIN = 5.0
-# Whoever has claimed a key must say within this time that its request is published; after that it counts as dead.
-# Publishing takes milliseconds. Half of the request's time, and ten seconds at most, is left for that word to
-# arrive.
+# The gateway that has claimed a key must say within this time that its request is published. Otherwise it counts as
+# dead. The time is this part of the request's time, and so many seconds at most. Publishing takes milliseconds.
 PLACED_WITHIN, PLACED_AT_MOST = 0.5, 10.0
 
 
@@ -23,15 +26,16 @@ PLACED_WITHIN, PLACED_AT_MOST = 0.5, 10.0
 class Claim:
     """What became of the attempt to claim an Idempotency-Key."""
 
-    ours: bool = False
-    other: bool = False  # the key stands for another request
-    over: bool = False
-    placed: bool = False  # its request has been published
-    seconds: float = 0.0  # seconds for which whoever has the key is believed to execute its request
+    ours: bool = False  # the caller has the key, and must publish the request
+    other: bool = False  # the key was used for another request
+    over: bool = False  # the task of this key is over
+    placed: bool = False  # the request of this key has been published
+    seconds: float = 0.0  # how long the claim of the gateway that has the key still holds
 
 
 class AnswerStore(Protocol):
-    """Where the gateways of an installation keep answers for each other. Raises StoreDown."""
+    """Where the gateways of an installation keep answers of deterministic models for each other. Raises
+    StoreDown."""
 
     async def fetch(self, fingerprints: Sequence[bytes]) -> Sequence[bytes | None]:
         """The answer that is kept under each fingerprint; None where there is none."""
@@ -43,7 +47,7 @@ class AnswerStore(Protocol):
 
 
 class Claims(Protocol):
-    """Claims on Idempotency-Keys: of all gateways that are asked with one key, one executes the request."""
+    """Claims on Idempotency-Keys: if several gateways are asked with one key, one of them publishes the request."""
 
     async def claim(
         self,
@@ -55,9 +59,9 @@ class Claims(Protocol):
         row: bool = ...,
         retry_after: float = ...,
     ) -> Claim:
-        """Claim the key. `request`: what is published if the key is ours. `asked`: the asker's own id. `limit`:
-        seconds the request may take. `row`: nobody waits for it, so that its end is a row for the ledger. Raises
-        Refused."""
+        """Claim the key. `request`: what will be published if the key is ours. `asked`: the asker's own id for it.
+        `limit`: seconds that the request may take. `row`: nobody waits for it, so its end is to be a row in the
+        ledger. Raises Refused."""
         ...
 
     async def placed(self, keyed: Keyed, request: Accepted) -> None:
@@ -65,7 +69,7 @@ class Claims(Protocol):
         ...
 
     async def forget(self, keyed: Keyed, request: Accepted) -> None:
-        """Note that the request was not accepted: whoever waits for it elsewhere may try."""
+        """Note that the request was not accepted. Another gateway where an asker waits may then claim the key."""
         ...
 
 
@@ -77,7 +81,7 @@ class Letters(Protocol):
     """Dead letters of the whole installation. Raises NotFound for an id nobody knows."""
 
     async def add(self, letters: Sequence[DeadLetter]) -> int:
-        """Add these letters, and give each its id. Gives how many older letters made room for them."""
+        """Add these letters, and give each its id. Returns how many older letters were dropped to make room."""
         ...
 
     async def list(self, limit: int = ..., before: str | None = ...) -> Sequence[DeadLetter]:
@@ -92,7 +96,7 @@ class Letters(Protocol):
 
 
 class Quotas(Limiter, Protocol):
-    """Holds tenants to limits that all gateways share."""
+    """A `Limiter` whose limits all gateways share."""
 
     async def run(self) -> None: ...
 
@@ -119,8 +123,8 @@ class Records(Protocol):
     def ended_tasks(
         self, chosen: Callable[[], bool], record: RecordTasks, lost: Callable[[int], None]
     ) -> EndedTasks:
-        """The rows of ended tasks. `chosen`: whether this process is the one that reads. `lost` is told how many
-        rows nobody took in time."""
+        """Reads the ended tasks, for the ledger. `chosen`: says whether this process is the one that reads.
+        `record` is given the rows. `lost` is told how many rows were lost, because nobody took them in time."""
         ...
 
     def quotas(self, me: str, clock: Clock, gateways: Callable[[], int]) -> Quotas: ...

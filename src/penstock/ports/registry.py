@@ -1,4 +1,5 @@
-"""Who is there: the processes of an installation and the models that were announced."""
+"""Who is there: the processes of an installation and the models that were announced. Each `cluster.member.Member`
+has a `Registry`; `adapters/redis/bus` and `adapters/memory` implement it."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -10,7 +11,7 @@ from penstock.words.heartbeats import Members, WorkerHeartbeat
 class Registry(Protocol):
     """Every process says with each heartbeat that it is there, and learns who else is."""
 
-    on_changed: Callable[[], None]
+    on_changed: Callable[[], None]  # called when members or models have come, gone or changed
     on_heard: Callable[[], None]  # called with every heartbeat that was answered
 
     @property
@@ -20,8 +21,8 @@ class Registry(Protocol):
 
     @property
     def lost_workers(self) -> Mapping[str, tuple[float, WorkerHeartbeat]]:
-        """The workers that went without a word and are not forgotten yet: how many seconds ago, and what they
-        said last."""
+        """The workers that went without a word and are not forgotten yet: how many seconds ago each was heard of,
+        and its last heartbeat."""
         ...
 
     @property
@@ -45,11 +46,11 @@ class Registry(Protocol):
         ...
 
     def departed(self, kind: str, name: str) -> None:
-        """Strike off a member that its supervisor saw die: nobody waits for its lease to end."""
+        """Remove a member that its supervisor saw die, without waiting for its lease to end."""
         ...
 
     def describe_model(self, name: str, announcement: ModelAnnouncement) -> None:
-        """Announce a model to all with the next heartbeat, if what is said of it is new."""
+        """Announce a model to all with the next heartbeat, if the announcement is new."""
         ...
 
     async def announce_model(self, name: str, announcement: ModelAnnouncement) -> None:
@@ -61,9 +62,9 @@ class Registry(Protocol):
         ...
 
     async def run(self) -> None:
-        """Beat until cancelled."""
+        """Send heartbeats until cancelled."""
         ...
 
     async def leave(self) -> None:
-        """Leave the registry at once, so that nobody has to wait for our silence."""
+        """Leave the registry now, so that others know at once that this process has gone."""
         ...

@@ -2,8 +2,10 @@
 
     publisher ──envelope──► shard ──► intake of the batcher that leases it ──► settled: gone from the shard
 
-What a batcher has taken in stays pending in its shard until it is settled, so that whoever leases the shard after a
-dead batcher finds it there.
+A request that a batcher has taken in stays pending in its shard until it is settled. If the batcher dies, the next
+one to lease the shard finds it there.
+
+Gateways and batchers in `cluster` call this; `adapters/redis/bus` and `adapters/memory` implement it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -27,15 +29,16 @@ class Publisher(Broker[Accepted], Protocol):
         ...
 
     def withdraw_key(self, key: str, shard: int) -> None:
-        """Withdraw a request that perhaps another gateway sent."""
+        """Withdraw a request by its key, even if another gateway sent it."""
         ...
 
     async def accepted(self, request: Accepted) -> None:
-        """Publish, and return when a batcher will find it. Raises StoreDown or Overloaded if none will."""
+        """Publish a request, and return once it is safe in its shard. Raises StoreDown or Overloaded if it is
+        not."""
         ...
 
     async def flush(self) -> None:
-        """Return when nothing is left to send, or nowhere to send it. `run` must be running."""
+        """Wait until nothing is left to send, or it cannot be sent. `run` must be running."""
         ...
 
     async def run(self) -> None: ...
@@ -55,7 +58,7 @@ class Leases(Protocol):
         ...
 
     def batchers_changed(self) -> None:
-        """Look now, and not only with the next heartbeat: batchers have come or gone."""
+        """Look now which shards to take or give back, since batchers have come or gone."""
         ...
 
     async def release_all(self) -> None:
@@ -68,16 +71,15 @@ class Leases(Protocol):
 
 
 class Intake(Protocol[Taken]):
-    """A batcher's end of the shards: what lies in those that it leases, each request once.
+    """A batcher's end of the shards: it is given each request in the shards that it leases, once.
 
-    `on_inherited` is given what was accepted while nobody could take it in: it was left by a dead batcher, or lay
-    in the shard before anybody leased it. Such a request is not refused any more, and only its deadline bounds
-    it.
+    `on_inherited` is called with a request that a dead batcher left, or that lay in the shard before anybody leased
+    it. Such a request is not refused any more, and only its deadline bounds it.
     """
 
     on_inherited: Callable[[Taken], None]
     on_lost: Callable[[Sequence[Taken]], None]  # another batcher answers for these now
-    on_refused: Callable[[Taken, Failure], None]  # it could not be taken in; whoever is told settles it
+    on_refused: Callable[[Taken, Failure], None]  # a request could not be taken in; the callee must settle it
     on_unreadable: Callable[
         [str, Sequence[str], Failure], None
     ]  # mailbox and keys of those that cannot be read
@@ -92,15 +94,15 @@ class Intake(Protocol[Taken]):
     ) -> None: ...
 
     def settled(self, requests: Iterable[Request]) -> None:
-        """Note that these requests have their answers, or need none."""
+        """Note that these requests have their answers, or need none. They leave their shards."""
         ...
 
     def shards_changed(self) -> None:
-        """Look now: the leases or the registry changed."""
+        """Look now which shards to read, since the leases or the registry changed."""
         ...
 
     async def release(self) -> None:
-        """Read no more; returns when all that is in hand is settled. `run` must go on."""
+        """Read no more, and wait until all that is in hand is settled. `run` must go on."""
         ...
 
     async def run(self) -> None: ...
@@ -121,5 +123,5 @@ class Shards(Protocol):
     def leases(self, me: str, alive: Alive) -> Leases: ...
 
     def intake(self, me: str, clock: Clock, leases: Leases, alive: Alive, kind: type[Taken]) -> Intake[Taken]:
-        """A batcher's end. `kind`: the class that requests are made as, for whoever takes them."""
+        """A batcher's end. `kind`: the class of the requests that it makes."""
         ...

@@ -1,4 +1,7 @@
-"""The records of asynchronous requests. All that waits raises StoreDown."""
+"""The records of tasks (asynchronous requests) over a bus. Every method that is awaited may raise StoreDown.
+
+`cluster` calls these; `adapters/redis/records` and `adapters/memory` implement them.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +25,7 @@ class TaskRecord:
     status: TaskStatus
     changed_at: float  # seconds since the epoch
     answer: Reply | None
-    asked: str = ""  # the id of who asked first, where there was an Idempotency-Key
+    asked: str = ""  # with an Idempotency-Key: the id that the first asker gave its request
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +42,8 @@ WITHDRAWN = Failure(Cancelled.code, "cancelled by its asker")
 def no_such_task(task_id: str, ttl: float) -> NotFound:
     """The error for a task that is not there. `ttl`: seconds that a result is kept."""
     return NotFound(
-        f"no task {task_id[:128]!r}: it never was, or its result is older than {ttl:g} s, or was fetched and made"
-        " room for others"
+        f"no task {task_id[:128]!r}: there never was one, or its result is older than {ttl:g} s"
+        " (limits.result_ttl), or was fetched and has made room for others"
     )
 
 
@@ -56,10 +59,10 @@ class TaskRecords(Protocol):
         retry_after: float = ...,
         letter: str = ...,
     ) -> None:
-        """Before its request is published. Raises Refused, with `retry_after`, where there is no room for it.
-        `limit`: seconds after which the request is over in any case; `watch`: this gateway wants a notice of its
-        end. Raises Conflict if there is one with this id. `letter`: the dead letter that is retried by it; then one
-        that is over is replaced, unless it was made for that letter."""
+        """Record a task, before its request is published. Raises Refused, with `retry_after`, if there is no room,
+        and Conflict if there is a task with this id. `limit`: seconds after which the request is over in any case.
+        `watch`: this gateway wants a notice of its end. `letter`: the dead letter that is retried by the task. Then
+        a task with this id that is over is replaced, unless it was made for the same letter."""
         ...
 
     async def placed(self, request: Accepted) -> None:
@@ -71,15 +74,16 @@ class TaskRecords(Protocol):
         ...
 
     async def find(self, task_id: str, tenant: str) -> TaskRecord:
-        """The task, for its tenant, who has then read it. To anyone else it does not exist: raises NotFound."""
+        """The task, for its tenant. It counts as read from then on. Raises NotFound for a task of another
+        tenant."""
         ...
 
     async def peek(self, task_id: str, tenant: str) -> TaskRecord:
-        """The task, for people who look after the server: its tenant has not read it."""
+        """The task, for the admin plane. It does not count as read."""
         ...
 
     async def wait(self, task_id: str, tenant: str, seconds: float) -> TaskRecord:
-        """The task as it is when it is over, or after this long."""
+        """Wait until the task is over, but not longer than `seconds`. Returns its record then."""
         ...
 
     def notice(self, message: Notice) -> None:
@@ -93,7 +97,7 @@ class TaskRecords(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a task ended, by the word of whoever ended it."""
+    """How a task ended, as the worker or batcher that ended it says."""
 
     task: str  # the task's name
     outcome: Outcome
@@ -103,15 +107,15 @@ class Ended:
 
 
 class TaskEndings(Protocol):
-    """How tasks end: written down once, and told to the gateways where somebody waits."""
+    """Writes down how tasks end, once for each, and tells the gateways where an asker waits."""
 
     async def processing(self, tasks: Sequence[str]) -> None:
         """Note that these tasks have gone to a worker."""
         ...
 
     async def settle(self, endings: Sequence[Ended]) -> Sequence[Ended]:
-        """The first ending of a task counts, so that one may be settled twice. Gives those that could not be
-        stored, because their records have been away for too long."""
+        """Store the endings of tasks. The first ending of a task counts, so a task may be settled twice. Returns
+        those that could not be stored, because the records could not be reached for too long."""
         ...
 
 
@@ -129,7 +133,7 @@ class EndedTask(Struct, frozen=True, gc=False):
 
 
 class EndedTasks(Protocol):
-    """Reads which tasks have ended, where this process is chosen to do so. Each is read again until it is
+    """Reads which tasks have ended, if this process is the one chosen for that. Each task is read again until it is
     recorded."""
 
     def look_again(self) -> None:
@@ -139,5 +143,5 @@ class EndedTasks(Protocol):
     async def run(self) -> None: ...
 
 
-# Gives False if the rows could not be recorded; then it is asked again.
+# Records rows in the ledger. Returns False if they could not be recorded; then it is called with them again.
 RecordTasks = Callable[[Sequence[EndedTask]], Awaitable[bool]]

@@ -1,4 +1,5 @@
-"""Who waits for an answer, and what waits with them. Gateways and doors speak so of a request on its way."""
+"""Who waits for an answer, and what waits with them. Doors implement `Asker` and `CallAsker`, and gateways call
+them; gateways implement `Waiting`, and connections call it. The wheel calls `Expiring`."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -23,7 +24,7 @@ class Expiring(Protocol):
 
 
 class Leaving(Protocol):
-    """Something that has no point any more once its client has gone."""
+    """Something that is to be told when its client has gone."""
 
     def left(self) -> None: ...
 
@@ -32,16 +33,17 @@ class Waiting(Leaving, Protocol):
     """An accepted request on its way."""
 
     def is_queued(self) -> bool:
-        """Whether the request that will answer it has not gone to a worker yet."""
+        """Whether the execution that will answer this request has not gone to a worker yet."""
         ...
 
     def withdraw(self) -> None:
-        """Withdraw it: its asker wants it no more."""
+        """Withdraw the request, since its asker does not want it any more."""
         ...
 
 
 class Asker(Protocol):
-    """Whoever waits for the answer. A callback and not a future: thousands wait, and none needs a task for it."""
+    """Whatever waits for an answer. It is a callback and not a future: thousands wait, and none needs an asyncio
+    task."""
 
     def reply(self, reply: Reply) -> None:
         """Take the one answer; called once."""
@@ -49,7 +51,7 @@ class Asker(Protocol):
 
 
 class CallAsker(Protocol):
-    """Whoever waits for the answers to several asks, which were let in together."""
+    """Whatever waits for the answers to the asks of one call, which were let in together."""
 
     def answered(self, replies: Sequence[Reply]) -> None:
         """Called once: with all replies in the order of the asks, or with the first failure alone."""

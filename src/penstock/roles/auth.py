@@ -1,5 +1,5 @@
-"""Who may ask, by the configuration: clients with keys, with tokens, with either, or anybody. The doorkeeper
-keeps what is known of keys and tokens up to date."""
+"""Who may ask, by the configuration: clients with keys, with tokens, with either, or anybody. `roles/embedded.py`
+and `roles/gateway.py` make the doorkeeper, which keeps the known keys and tokens up to date."""
 
 import asyncio
 import ipaddress
@@ -27,7 +27,7 @@ log = logging.getLogger("penstock")
 
 
 def is_local(host: str) -> bool:
-    """Whether only this machine can connect there."""
+    """Whether only this machine can connect to that host."""
     if host == "localhost":
         return True
     try:
@@ -37,8 +37,8 @@ def is_local(host: str) -> bool:
 
 
 def mode_in_force(config: Config) -> str:
-    """The `auth.mode` that holds. Raises UserMistake where anybody on the network could ask without having been
-    let in on purpose."""
+    """Returns the `auth.mode` that holds. Raises UserMistake if anybody on the network could send requests and the
+    configuration does not allow that in so many words."""
     auth, server = config.auth, config.server
     if auth.mode not in ("auto", "none"):
         return auth.mode
@@ -51,6 +51,7 @@ def mode_in_force(config: Config) -> str:
 
 
 def check_admin(config: Config) -> None:
+    """Raises UserMistake if the admin plane can be reached from other machines and has no token."""
     server = config.server
     if not is_local(server.admin_host) and not server.admin_token:
         raise UserMistake(
@@ -60,7 +61,7 @@ def check_admin(config: Config) -> None:
 
 
 class Doorkeeper:
-    """An authenticator, and the loops without which it would grow old."""
+    """Implements `ports.process.Companion`: the authenticator, and the loops that keep its keys up to date."""
 
     def __init__(
         self, authenticator: Authenticator, store: KeyStore | None, ring: KeyRing, tokens: JwtVerifier | None
@@ -87,8 +88,8 @@ class Doorkeeper:
 
 
 async def _first_look(watch: KeyWatch) -> None:
-    """Read the keys for the first time. Nobody could be let in without them, so a store that is not there yet is
-    waited for."""
+    """Read the keys for the first time. Without them no client could be let in, so this waits for a store that is
+    away."""
     while True:
         try:
             return await watch.look()
@@ -98,8 +99,8 @@ async def _first_look(watch: KeyWatch) -> None:
 
 
 def doorkeeper(config: Config, make_store: Callable[[Path], KeyStore]) -> Doorkeeper | None:
-    """The doorkeeper; None where nobody is asked who they are. `make_store` is given the file with the keys of
-    one machine; it is not called where the configuration names another place."""
+    """Returns the doorkeeper; None if clients need not say who they are. `make_store`: makes the key store from the
+    file of `auth.keys_file`; it is not called if `auth.keys_url` names another place."""
     mode = mode_in_force(config)
     if mode == "none":
         return None

@@ -1,4 +1,5 @@
-"""Chooses the backends of a model, by its target."""
+"""Chooses the backends of a model, by its target. Used by `model.py` and `worker.py`, and by `targets.py` and
+`up.py` to check targets."""
 
 from collections.abc import Callable
 from dataclasses import asdict, fields
@@ -12,14 +13,14 @@ from penstock.ports import Backend
 from penstock.service_model import parse_service
 from penstock.target import parse_target
 
-MakeBackend = Callable[[int], Backend]  # given the number of a slot, its backend
+MakeBackend = Callable[[int], Backend]  # makes the backend of the slot with this number
 
 
 def backend_maker(name: str, model: Model, process: str = "") -> MakeBackend:
-    """The maker of a model's backends. It checks the target now, so that a mistake is answered before anything is
-    started.
+    """Returns the maker of a model's backends. The target is checked now, so that a mistake is found before
+    anything is started.
 
-    `process`: the process that runs the backends, where there are several. A worker is then called
+    `process`: the name of the process that runs the backends, over Redis. A worker is then called
     PROCESS/MODEL/NUMBER, and otherwise MODEL/NUMBER.
     """
     place = f"{process}/{name}" if process else name
@@ -47,8 +48,8 @@ def backend_maker(name: str, model: Model, process: str = "") -> MakeBackend:
 
 
 def _http_maker(url: str, model: Model) -> MakeBackend:
-    """The maker for an HTTP endpoint. The HTTP client is imported only where it is used: that takes longer than
-    all the rest of a server."""
+    """Returns the maker for an HTTP endpoint. The HTTP client is imported only if it is used, because that takes
+    longer than all the rest of a server."""
     from penstock.adapters.backends.endpoint_tls import EndpointTls
     from penstock.adapters.backends.http import HttpBackend, HttpShape
 
@@ -65,7 +66,8 @@ def _http_maker(url: str, model: Model) -> MakeBackend:
 
 
 def _grpc_maker(url: str, model: Model) -> MakeBackend:
-    """The maker for a gRPC endpoint. gRPC is imported only where it is used: it is an extra, and slow to import."""
+    """Returns the maker for a gRPC endpoint. gRPC is imported only if it is used: it is an extra, and slow to
+    import."""
     try:
         from penstock.adapters.backends.grpc import GrpcBackend
         from penstock.adapters.backends.oip.shape import GrpcShape
@@ -86,5 +88,5 @@ def _kind(kind: str) -> Literal["auto", "text", "json"]:
 
 
 def _gpu(model: Model, slot: int) -> dict[str, str]:
-    """The environment that shows a slot its GPU. Where GPUs are named, slots get one each, in turn."""
+    """Returns the environment that shows a slot its GPU. If GPUs are named, slots get one each, in turn."""
     return {"CUDA_VISIBLE_DEVICES": model.gpus[slot % len(model.gpus)]} if model.gpus else {}

@@ -1,5 +1,5 @@
 """Puts `penstock batcher` together, which forms batches from what the gateways have accepted and sends them to
-the workers."""
+the workers. `cli/roles.py` calls it."""
 
 import asyncio
 import time

@@ -1,4 +1,5 @@
-"""The data plane of a gateway, embedded or not: its routes, its limits, and who its clients are."""
+"""Puts the data plane of a gateway together: doors, limits, and the edge in front. Used by `embedded.py` and
+`gateway.py`; `process.py` asks it for figures."""
 
 import asyncio
 from collections.abc import Callable
@@ -51,9 +52,10 @@ def data_plane(
 
 
 def tls_health(tls: ServerTls | None) -> dict[str, int]:
-    """For the admin plane; nothing where there is no TLS."""
+    """Returns what the admin plane shows of TLS; empty without TLS."""
     return {} if tls is None else tls.health()
 
 
 def unsent_gauges(edge: Edge) -> tuple[int, int]:
+    """Returns the bytes that clients have not taken, and how many answers had to give way."""
     return edge.unsent.total, edge.unsent.crowded_out

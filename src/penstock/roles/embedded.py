@@ -1,4 +1,5 @@
-"""Puts `penstock serve` together: gateway, batchers and workers in one process, with nothing else installed."""
+"""Puts `penstock serve` together: gateway, batchers and slots in one process, with nothing else installed.
+`roles/serve.py` calls it."""
 
 import asyncio
 import time
@@ -31,7 +32,7 @@ from penstock.types import WorkerId
 def embedded(
     config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time.monotonic, *, reload: bool = False
 ) -> Process:
-    """`reload`: functions whose file changes are started anew."""
+    """Returns the process. `reload`: whether functions whose files change are started anew."""
 
     def worker_started(model: str, worker: WorkerId, error: BackendError | None) -> None:
         server.worker_started(model, worker, error)

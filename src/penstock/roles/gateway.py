@@ -1,4 +1,5 @@
-"""Puts `penstock gateway` together, which takes requests over HTTP and hands them to the batchers through Redis."""
+"""Puts `penstock gateway` together, which takes requests over HTTP and hands them to the batchers through Redis.
+`cli/roles.py` calls it."""
 
 import asyncio
 import time

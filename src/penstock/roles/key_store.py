@@ -1,4 +1,5 @@
-"""Where API keys are kept: in a file, in Redis, or in PostgreSQL."""
+"""Chooses where API keys are kept: in a file, in Redis, or in PostgreSQL. Used by `cli/keys.py` and
+`roles/auth.py`."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +12,8 @@ from penstock.errors import UserMistake
 
 
 def keys_at(url: str) -> KeyStore:
-    """The key store at a URL. Nothing is connected yet. Raises UserMistake for what is no such URL."""
+    """Returns the key store at a URL. It is not connected yet. Raises UserMistake if the URL cannot be a key
+    store's."""
     if not _is_postgres(url):
         raise UserMistake("API keys can be kept at postgresql://user@host/database: this URL is no such one")
     try:
@@ -31,7 +33,7 @@ def _is_postgres(url: str) -> bool:
 
 @asynccontextmanager
 async def key_store(place: Path | str | None, config: Config) -> AsyncIterator[KeyStore]:
-    """The key store at a file or a URL; without either the one in the installation's Redis."""
+    """Opens the key store at a file or a URL; without either, the one in the installation's Redis."""
     if place is not None:
         from penstock.adapters.api_keys.file import KeysFile
 

@@ -1,4 +1,5 @@
-"""The ledger in a server's life, and a look into it."""
+"""Makes the ledger of a server and shows how it stands, for `observers.py` and `process.py`; and reads a ledger for
+`cli/requests.py`."""
 
 import asyncio
 import time
@@ -17,7 +18,7 @@ from penstock.ports import Clock
 
 
 def ledger_of(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock) -> Recorder | None:
-    """The ledger; None where the configuration asks for none."""
+    """Returns the recorder, a server's end of the ledger; None if the configuration asks for no ledger."""
     ledger = config.ledger
     if not ledger.url:
         return None
@@ -26,8 +27,8 @@ def ledger_of(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock) -> 
 
 
 def ledger_health(ledger: Recorder | None) -> dict[str, Any]:
-    """How the ledger stands, for /internal/health; empty where there is none. A database that is away harms no
-    request, so the server's own status stays what it is."""
+    """Returns how the ledger stands, for /internal/health; empty if there is none. If its database is away, no
+    request is harmed, so the server's own status does not change."""
     if ledger is None:
         return {}
     state = ledger.state
@@ -47,7 +48,7 @@ def ledger_gauges(ledger: Recorder | None) -> LedgerGauges | None:
 def look_up(
     url: str, tenant: str | None, seconds_ago: float | None, status: str | None, limit: int
 ) -> list[dict[str, Any]]:
-    """The rows of a ledger, the newest first."""
+    """Returns rows of a ledger, the newest first."""
     store = open_store(url, read_only=True)
     since = None if seconds_ago is None else time.time() - seconds_ago
     try:

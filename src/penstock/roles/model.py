@@ -1,4 +1,5 @@
-"""One model, put together by the configuration: its batcher and loop, its worker slots, and the desk in front."""
+"""Puts one model of `penstock serve` together: its batcher and pump, its slots, and the desk in front.
+`embedded.py` makes a `ModelStack` for each model."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -31,12 +32,15 @@ from penstock.runtime.slot import Slot
 from penstock.runtime.warm_up import Warmer
 from penstock.types import GivenUp, WorkerId
 
-Started = Callable[[str, WorkerId, BackendError | None], None]  # the model's name first
+# Called when a worker has started, or failed to: with the model's name, the worker, and the error.
+Started = Callable[[str, WorkerId, BackendError | None], None]
 
-SIZING_BATCH = 256
+SIZING_BATCH = 256  # inputs that a user's cost function gets at once, at most
 
 
 class ModelStack:
+    """All parts of one model. `desk` takes requests in; `served` says how the model stands."""
+
     def __init__(
         self,
         name: str,
@@ -75,7 +79,7 @@ class ModelStack:
             kind=model.input_kind,
             broker=broker,
             admit=with_scalars_only(admit) if model.protocol == "grpc" else admit,
-            # Those that cost different amounts, or are weighed before they wait, are asked for one by one.
+            # Requests of different costs, or whose cost is found before they wait, are let in one by one.
             admit_more=admission.refusal_of_more if model.cost == "requests" else one_by_one,
             backlog_seconds=served.backlog_seconds,
             cost=cost,
@@ -87,6 +91,7 @@ class ModelStack:
             sharing=sharing_of(name, model),
             default=model.default,
             responds_async=config.responds_async(model),
+            takes_bytes=model.takes_bytes,
             output=model.output,
             max_batch=batcher.rules.max_batch,
             ready=served.ready,
@@ -101,8 +106,8 @@ class ModelStack:
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
     ) -> Broker[Queued]:
-        """The broker that asks the user's cost function first. That function is user code: it gets a process, a
-        batcher and a loop of its own."""
+        """Returns a broker that first asks the user's cost function what each request costs. That function is user
+        code, so it gets a process, a batcher and a pump of its own."""
         name = f"{self.name}/cost"
         model = Model(target=self.model.cost, input=self.model.input, output="json", warmup=None)
         rules = replace(
@@ -120,7 +125,7 @@ class ModelStack:
 
 @dataclass(frozen=True)
 class _Together:
-    """What the slots of a model have in common, and those of its cost function do without."""
+    """What the slots of a model have in common. The slot of its cost function has none of it."""
 
     known_good: KnownGood
     warmer: Warmer | None = None
@@ -167,8 +172,8 @@ class _Slots:
 
 
 class _Sizing(Observer):
-    """Is told of the sizing batcher's requests. Sizing is not inference and is not counted as such; but a request
-    whose sizing fails for good has failed."""
+    """The observer of the sizing batcher. Sizing is not inference and is not counted as such. But if the sizing of
+    a request fails for good, the request has failed, and that is passed on."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer

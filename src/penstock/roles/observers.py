@@ -1,4 +1,5 @@
-"""Who is told of requests and batches in a process. One more observer is one more line in `Observing`."""
+"""Makes the observers of a process: what is told of its requests and batches. Used by all roles. One more observer
+is one more line in `Observing`."""
 
 import asyncio
 import time
@@ -16,7 +17,8 @@ from penstock.runtime.observers import Observers
 
 
 class Observing:
-    """The observers of one process, and those of them that it asks for something."""
+    """The observers of one process. `told` passes everything on to all of them; the others are kept because the
+    process asks them for something."""
 
     def __init__(
         self,
@@ -27,7 +29,8 @@ class Observing:
         *,
         answers: bool,
     ) -> None:
-        """`models`: those known from the start. `answers`: whether clients are answered here, as in a gateway."""
+        """`models`: those known from the start. `answers`: whether this process answers clients, as a gateway
+        does."""
         self.metrics = Metrics(models)
         self.ended = Ended(clock, time.time)
         self.ledger = ledger_of(config, loop, clock) if answers else None
@@ -42,6 +45,6 @@ class Observing:
 
 
 def request_log_of(config: Config, loop: asyncio.AbstractEventLoop) -> RequestLog | None:
-    """The request log; None where the configuration asks for none."""
+    """Returns the request log; None if the configuration asks for none."""
     share = config.server.log_requests
     return RequestLog(share, tier_names(config), write_lines, loop) if share else None

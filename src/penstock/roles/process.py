@@ -1,4 +1,5 @@
-"""One process, put together: its inside, its admin plane, its metrics, and its data plane where it has one."""
+"""One process, put together: a member or an embedded server, its admin plane, its metrics and, if it has clients,
+its data plane. Each role makes one."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,8 @@ from penstock.server.listen import AdminListener, DataListener
 
 
 class Process:
-    """What `penstock.server.life` starts and stops, and what the admin plane asks."""
+    """Implements `server.life.Role`, which `life.live` starts and stops, and `admin.app.RunningServer`, which the
+    admin plane asks."""
 
     def __init__(
         self,
@@ -36,8 +38,8 @@ class Process:
         letters: DeadLetters | None = None,
         aside: SetAside | None = None,
     ) -> None:
-        """`inside`: a member of the cluster, or a server that does everything itself. `tls`: what its edge is
-        encrypted with."""
+        """`inside`: a member of an installation, or a server that does everything itself. `tls`: the TLS of its
+        edge."""
         check_admin(config)
         self.inside = inside
         self.edge = edge
@@ -76,7 +78,7 @@ class Process:
     async def stop(self) -> None:
         await self.inside.stop()
 
-    # ---- the admin plane's questions -----------------------------------------------------------------------
+    # ---- what the admin plane asks -------------------------------------------------------------------------
 
     def dead_loops(self) -> Sequence[str]:
         return self.inside.dead_loops()

@@ -1,4 +1,5 @@
-"""The Redis of an installation, as the configuration describes it: bus, shards and records."""
+"""Makes the adapters of one process to Redis by the configuration: bus, shards and records. Used by `gateway.py`,
+`batcher.py` and `worker.py`."""
 
 from penstock.adapters.redis.bus.bus import RedisBus
 from penstock.adapters.redis.bus.shards import RedisShards

@@ -1,4 +1,5 @@
-"""Which models `penstock serve --reload` can start anew: those that functions in Python files run."""
+"""Finds the models that `penstock serve --reload` can start anew: those whose workers run functions in Python
+files. Used by `embedded.py`."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -9,7 +10,7 @@ from penstock.server.reload import Reloadable, Reloader
 
 
 def reloader(stacks: Iterable[ModelStack]) -> Reloader:
-    """Raises UserMistake if there is no such model."""
+    """Returns the reloader. Raises UserMistake if there is no such model."""
     return Reloader([_reloadable(stack, functions) for stack in stacks if (functions := _functions(stack))])
 
 
@@ -18,6 +19,6 @@ def _reloadable(stack: ModelStack, functions: list[str]) -> Reloadable:
 
 
 def _functions(stack: ModelStack) -> list[str]:
-    """The functions of a model: what runs its batches and, if that is one too, what says how much each request
-    costs."""
+    """Returns the targets of a model that are functions: that which runs its batches, and that which says what a
+    request costs."""
     return [stack.model.target] * stack.model.is_function + [stack.model.cost] * (":" in stack.model.cost)

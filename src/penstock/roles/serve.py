@@ -1,4 +1,4 @@
-"""`penstock serve`: everything in one process."""
+"""Runs `penstock serve`: one process that holds gateway, batchers and slots. `cli/serve.py` calls it."""
 
 import asyncio
 from dataclasses import replace
@@ -12,11 +12,11 @@ from penstock.server.life import Announce, live
 
 
 async def serve(config: Config, announce: Announce, *, reload: bool = False, say: Say | None = None) -> int:
-    """Serve until a signal says otherwise. Gives the exit code. `say` is given a line of figures every few
+    """Serve until a signal ends it. Returns the exit code. `say`: called with a line of figures every few
     seconds."""
     if not config.models:
         raise UserMistake("nothing to serve: give a TARGET, or describe a model in penstock.toml")
-    if reload:  # what an older form of the function has answered must not be given again
+    if reload:  # an answer of an older version of the function must not be given again
         models = {name: replace(model, cache="off") for name, model in config.models.items()}
         config = replace(config, models=models)
     showing: list[asyncio.Task[None]] = []

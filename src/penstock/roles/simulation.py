@@ -1,4 +1,5 @@
-"""A server's configuration, as the simulator takes it: the same rules, limits and time-outs, the GPU made up."""
+"""Turns a server's configuration into a scenario for the simulator: the same rules, limits and time-outs, with a
+simulated GPU. Used by `cli/sim.py`."""
 
 from collections.abc import Mapping
 
@@ -6,6 +7,7 @@ from penstock.config import Config
 from penstock.errors import UserMistake
 from penstock.from_config.rules import admission_rules, batching_rules, capacity_rules
 from penstock.from_config.tiers import tier_names, time_limits
+from penstock.from_config.warm_up import ladder_of
 from penstock.service_model import parse_service
 from penstock.sim.kernel import Scenario
 
@@ -19,6 +21,7 @@ def scenario_of(
     timeout: float | None = None,  # seconds that each client gives its request
     tenants: int = 1,
     admission: bool = True,
+    warmed: bool = False,  # whether workers are warmed up; so they are with inputs in the configuration
     seed: int = 0,
 ) -> Scenario:
     model, timeouts = config.models[name], config.timeouts_of(name)
@@ -41,6 +44,7 @@ def scenario_of(
         tier_shares=_by_rank(config, shares) if shares else (1.0,),
         tier_limits=tier_limits if len(set(tier_limits)) > 1 else (),
         tenants=tenants,
+        warmed=ladder_of(model) if warmed or model.warmup else (),
         seed=seed + service.seed,
     )
 

@@ -1,4 +1,5 @@
-"""Does each target work? A function is loaded in a process of its own, an endpoint is connected to."""
+"""Tries whether each target works, for `cli/check.py`: loads a function in a process of its own, or connects to an
+endpoint."""
 
 import asyncio
 import time
@@ -11,6 +12,8 @@ from penstock.roles.backends import backend_maker
 
 @dataclass(frozen=True, slots=True)
 class Found:
+    """Whether one target works."""
+
     key: str  # the name of the setting that holds the target
     target: str
     error: str  # what is wrong; empty where the target works

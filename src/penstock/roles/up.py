@@ -1,4 +1,4 @@
-"""`penstock up`: a whole installation on this machine. What runs it is in `penstock.installation`."""
+"""Checks and makes the installation of `penstock up`, for `cli/up.py`. `installation/` runs it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +10,7 @@ from penstock.server.listen import bind
 
 
 def check(plan: UpPlan) -> None:
-    """Raises UserMistake for whatever would keep a part from starting, once and before anything is started."""
+    """Raises UserMistake for a mistake that would keep a part from starting, before anything is started."""
     for name, model in plan.config.models.items():
         backend_maker(name, model)
     for port in range(plan.port, plan.port + plan.gateways):
@@ -20,10 +20,10 @@ def check(plan: UpPlan) -> None:
 
 
 def installation(plan: UpPlan, say: Callable[[str, str], None]) -> Installation:
-    """`say` is given each line that a part prints, and the part's name."""
+    """Returns the installation. `say`: called with a part's name and each line that it prints."""
 
     def telling(redis: str) -> Tell:
-        # Imported only where there is a Redis at all.
+        # Imported only now, because not every installation has the Redis library.
         from penstock.adapters.redis.bus.obituary import Obituaries
         from penstock.roles.redis import redis_settings
 

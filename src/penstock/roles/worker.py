@@ -1,5 +1,5 @@
-"""Puts `penstock worker` together, which runs batches of its models for whichever batcher takes its slots from
-the line."""
+"""Puts `penstock worker` together, which runs batches of its models for the batchers that take its slots from the
+line. `cli/roles.py` calls it."""
 
 import asyncio
 import time

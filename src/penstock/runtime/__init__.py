@@ -1,1 +1,2 @@
-"""The asyncio loops: they feed `core` with events and carry out what it says, through the ports."""
+"""What one process does: its asyncio loops feed `core` with events and carry out what it decides, through the
+ports. `roles` puts its classes together; `cluster` uses them over a bus."""

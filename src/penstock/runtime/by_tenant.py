@@ -1,4 +1,5 @@
-"""Things in the order in which they came, for each tenant apart."""
+"""Keeps things in the order in which they came, for each tenant apart. `tasks`, `idempotency` and `dead_letters`
+find a tenant's oldest thing by it."""
 
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -18,7 +19,7 @@ class ByTenant(Generic[T]):
         self._rows.setdefault(tenant, OrderedDict())[name] = thing
 
     def drop(self, tenant: str, name: Hashable) -> bool:
-        """Remove a thing. Gives whether it was there."""
+        """Remove a thing. Returns whether it was there."""
         row = self._rows.get(tenant)
         if row is None or row.pop(name, None) is None:
             return False

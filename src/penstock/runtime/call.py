@@ -5,7 +5,8 @@
                │                  └ the caller leaves: all are withdrawn
                └► those before it are taken back: of the whole call, nothing is left but the refusal
 
-All of this happens in one turn of the loop, so what is taken back has not gone to a worker, nor to Redis.
+`gateway` calls `submit_all`, which lets all asks in within one turn of the loop. So what is taken back has not gone
+to a worker, nor to Redis.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +32,8 @@ class Call:
         self._waiters: Sequence[Waiter] = ()
 
     def goes_on_with(self, waiters: Sequence[Waiter]) -> None:
-        """Note that all asks were let in. Some may have been answered already, from memory."""
+        """Note that all asks were let in. Some may have been answered already, from memory; then the call may even
+        be over."""
         self._waiters = waiters
         if self._asker is None:
             self._withdraw()
@@ -52,7 +54,7 @@ class Call:
             asker.answered([each for each in self._replies if each is not None])
 
     def left(self) -> None:
-        """Withdraw what is left: the caller has gone."""
+        """Withdraw what is not answered yet, since the caller has gone."""
         self._asker = None
         waiters, self._waiters = self._waiters, ()
         for waiter in waiters:
@@ -66,7 +68,7 @@ class Call:
 
 
 class OneAsk(Struct, eq=False):
-    """The asker of one ask of the call: it takes the reply for the whole."""
+    """The asker of one ask of the call. It hands the reply to the call."""
 
     call: Call
     index: int
@@ -83,11 +85,12 @@ def submit_all(
     release: Callable[[Accepted], None],
     check_rest: Callable[[Sequence[Ask], Waiter], None],
 ) -> Call:
-    """Let in all asks, or none. `submit` lets in one ask or raises Refused; `release` gives its quota back as if
-    it had not come.
+    """Let in all asks, or none. `submit` lets in one ask or raises Refused. `release` gives the quota of a request
+    back, as if it had not come.
 
-    `check_rest`: once the first is let in, raises Refused if the others are sure not to be. To let in hundreds of
-    them, and take them back, would cost the server milliseconds that nobody is charged for."""
+    `check_rest` is called once the first ask is let in. It raises Refused if the others cannot all be let in:
+    letting hundreds of them in and taking them back would cost the server milliseconds that nobody is charged
+    for."""
     call, entered = Call(len(asks), asker), list[Waiter]()
     # An answer from memory is an outcome only if all the others are let in too.
     with waiters.unreported() as answered:

@@ -1,5 +1,7 @@
 """How a worker, a model and a server stand, in the same words embedded and over Redis.
 
+Used by `embedded_server` and `served_model`, and by `cluster/condition.py` and `cluster/worker_slots.py`.
+
 A model is `healthy` while all its workers can serve, `degraded` while some cannot, `unhealthy` while none can.
 A server is as its worst model, and `unhealthy` where it cannot serve for a reason of its own.
 """
@@ -18,11 +20,11 @@ from penstock.words.heartbeats import RungReport, SlotReport
 HEALTHY, DEGRADED, UNHEALTHY = BY_BADNESS = ("healthy", "degraded", "unhealthy")
 LOADING, OFFLINE = "loading", "offline"  # how a worker may stand, beside `idle`, `busy` and `resting`
 MEMORY = 1.4  # seconds over which utilization is averaged
-LONGEST_ERROR = 200  # characters of an error that goes along with every heartbeat
+LONGEST_ERROR = 200  # characters: a longer error is cut, since every heartbeat brings it along
 
 
 class WorkerRow(SlotReport):
-    """A worker as people see it: how its slot stands, and where."""
+    """A worker as the admin plane shows it: how its slot stands, and where it runs."""
 
     worker: str
     host: str
@@ -31,7 +33,7 @@ class WorkerRow(SlotReport):
 
 
 def condition(workers: int, healthy: int) -> str:
-    """How a model stands that has so many workers, so many of them healthy."""
+    """How a model stands, by the number of its workers and of those that are healthy."""
     return UNHEALTHY if not healthy else DEGRADED if healthy < workers else HEALTHY
 
 
@@ -52,8 +54,8 @@ def report_of(
     relative_service_time: float | None,
     largest_fitting: int | None,
 ) -> SlotReport:
-    """How one worker stands. `state`: `idle`, `busy`, `resting` or `offline`. Only a batcher knows
-    `relative_service_time`."""
+    """Returns how one worker stands. `state`: `idle`, `busy`, `resting` or `offline`. `relative_service_time`: only
+    a batcher knows it; elsewhere None."""
     warm_up = slot.warmth.warm_up
     if slot.loading:
         state = LOADING
@@ -98,7 +100,7 @@ def row_here(worker: str, report: SlotReport) -> WorkerRow:
 
 
 class Utilization:
-    """The part of the time that each worker was busy, of late."""
+    """The part of the last seconds that each worker was busy."""
 
     def __init__(self, now: float) -> None:
         self._looked_at = now
@@ -106,8 +108,8 @@ class Utilization:
         self._parts: dict[WorkerId, float] = {}
 
     def look(self, busy: Mapping[WorkerId, float], now: float) -> None:
-        """Take in how busy each worker was. `busy`: seconds that each has been at work, in all. To be called now
-        and then."""
+        """Take in how busy each worker was. `busy`: the seconds that each has worked in all. Call this whenever a
+        report is made."""
         span = now - self._looked_at
         if span < 0.1:
             return

@@ -1,15 +1,17 @@
-"""Dead letters in words: on the admin plane, and in the log."""
+"""How a dead letter is shown on the admin plane, and what the log says of it. `runtime/dead_letters.py` uses this
+in one process; `cluster/dead_letters.py` and `cluster/letter_writer.py` use it over a bus."""
 
 import logging
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.payload import told
 from penstock.types import DeadLetter
 from penstock.units import iso_time
 
 log = logging.getLogger("penstock.dead_letters")
 
-MOST_LINES = 10  # lines in the log for letters that come at once; of any others only their number is told
+MOST_LINES = 10  # lines in the log for letters that come at once; of further ones it tells the number
 
 
 def described(letter: DeadLetter) -> dict[str, Any]:
@@ -41,14 +43,14 @@ def in_full(letter: DeadLetter) -> dict[str, Any]:
             }
             for attempt in letter.history
         ],
-        "input": letter.input.decode(errors="replace"),
+        **told(letter.input),
         "parameters": letter.parameters.decode(errors="replace"),
     }
 
 
 def say_so(letters: Sequence[DeadLetter]) -> None:
-    """Tell of these letters in the log, without anything that a client has sent, its id included. The letter's
-    own id leads to it."""
+    """Tell of these letters in the log. Nothing that a client has sent is logged, not even its request id: the
+    letter's own id leads to that."""
     for letter in letters[:MOST_LINES]:
         log.warning(
             "dead letter",

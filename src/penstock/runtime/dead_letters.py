@@ -1,4 +1,5 @@
-"""Dead letters of one process, as the admin plane shows them.
+"""Dead letters where one process does everything, as the admin plane shows them. `roles/embedded.py` makes one,
+which is an observer too. Over a bus `cluster/dead_letters.py` takes its place.
 
 A letter is retried as a task under its own request id, so that its result can be read whether or not anybody waited
 for it the first time. It is removed only once it is accepted again.
@@ -22,8 +23,8 @@ from penstock.types import Ask, DeadLetter, GivenUp, Identity
 
 
 class DeadLetters(RequestObserver):
-    """The dead letters of one process, which go with it. A tenant's oldest letters make room for its new ones
-    (`penstock.share`)."""
+    """The dead letters of one process, which are lost when it ends. A tenant's oldest letters make room for its new
+    ones (`penstock.share`)."""
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class DeadLetters(RequestObserver):
         ttl: float,
     ) -> None:
         """`attempts`: the number after which a request is given up. `longest`: seconds that a retried letter may
-        take. `share`: the part of all that one tenant may hold. `ttl`: seconds that a letter is kept."""
+        take. `share`: the part of all letters that one tenant may hold. `ttl`: seconds that a letter is kept."""
         self._wall_clock = wall_clock
         self._gateway = gateway
         self._tasks = tasks
@@ -77,8 +78,8 @@ class DeadLetters(RequestObserver):
             say_dropped(self.dropped - dropped)
 
     def _make_room(self, tenant: str) -> None:
-        """Make room by the oldest letters of this tenant. If many small ones are too much together, by the oldest
-        of all."""
+        """Forget the oldest letters of this tenant until it holds no more than it may. If all tenants together then
+        still hold too much, forget the oldest letters of all."""
         while (grown := self._shares.overgrown(tenant)) is not None or self._shares.overfull:
             own = None if grown is None else self._of_tenant.oldest(tenant)
             self._forget(own or next(iter(self._letters.values())))

@@ -1,4 +1,5 @@
-"""Where a slot gets its batches: the batcher's pump here, or the way to batchers elsewhere."""
+"""Where a slot gets its batches, and tells how they ended. `Slot` calls this. In one process the batcher's `Pump`
+is the dock; over a bus `cluster/dock.py` is."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -13,23 +14,25 @@ class Dock(Protocol):
         ...
 
     def warmed(self, worker: WorkerId, warm_up: WarmUp) -> None:
-        """The slot has run batches that nobody asked for."""
+        """The slot was warmed up: it has run batches that nobody asked for."""
         ...
 
-    def ready(self, worker: WorkerId) -> None: ...
+    def ready(self, worker: WorkerId) -> None:
+        """The slot can take a batch."""
+        ...
 
     def gone(self, worker: WorkerId, back_in: float | None) -> None:
-        """The slot takes nothing until it is ready again, in so many seconds if anybody knows."""
+        """The slot takes nothing until it is ready again: in `back_in` seconds, if anybody knows."""
         ...
 
     def loading(self, worker: WorkerId, takes: float | None) -> None:
-        """The slot's first batch takes long, so many seconds in all if anybody knows. The slot is not to be
-        counted on until it is ready; the batch goes on."""
+        """The slot's first batch takes long: `takes` seconds in all, if anybody knows. Nobody should count on the
+        slot until it is ready. The batch goes on."""
         ...
 
     def finished(
         self, worker: WorkerId, batch_id: int, outcome: Result | Failure, *, at_once: bool = False
     ) -> None:
-        """The slot's batch is over. `at_once`: the slot takes the next one. Otherwise it may be that it does not,
-        which it says before the loop turns."""
+        """The slot's batch is over. `at_once`: the slot can take the next one now. Otherwise it may call `gone`
+        before the loop turns."""
         ...

@@ -1,4 +1,7 @@
-"""The inside of a server that does everything in one process: its life, and what people ask of it."""
+"""The inside of a server that does everything in one process: its start and end, and answers for the admin plane.
+
+`roles/embedded.py` makes it, and `roles/process.py` runs it. The admin plane asks how it stands.
+"""
 
 import asyncio
 import logging
@@ -48,9 +51,9 @@ class EmbeddedServer:
         clock: Clock,
         companions: Sequence[Companion] = (),
     ) -> None:
-        """`functions`: the models that are functions. `find_ended`: how a request of this id ended.
-        `describe_ended`: the same for a reply and the time it was given. `companions` are opened in their order,
-        and closed last."""
+        """`functions`: the models that are functions. `find_ended`: says how a request with this id ended.
+        `describe_ended`: says the same of a reply, given the time at which it was given. `companions` are opened in
+        their order, and closed last."""
         self._models, self._functions, self._desks = models, functions, desks
         self.gateway, self._tasks, self._keyed, self._dead_letters = gateway, tasks, keyed, dead_letters
         self._memory, self._wheel, self._tiers = memory, wheel, tiers
@@ -68,13 +71,14 @@ class EmbeddedServer:
 
     def start(self) -> None:
         self._observer.start()
-        self.loops.send("opening the listeners", self._open())  # opening may take a while
+        self.loops.send("opening the companions", self._open())  # opening may take a while
         for model in self._models.values():
             for slot in model.slots:
                 self.loops.keep(f"the slot {slot.worker}", slot.run)
 
     async def _open(self) -> None:
-        """Open the companions, one after the other. Nobody can be let in before the keys have been read."""
+        """Open the companions, one after the other. One of them reads the API keys, without which nobody can be let
+        in."""
         try:
             for companion in self._companions:
                 await companion.open(self.loops)
@@ -85,8 +89,8 @@ class EmbeddedServer:
             self._part_started(COMPANIONS)
 
     def worker_started(self, model: str, worker: WorkerId, error: BackendError | None) -> None:
-        """Note how a worker started. A function that cannot even start is the operator's mistake; an endpoint may
-        yet come up."""
+        """Note how a worker started. If a function cannot even start, that is the operator's mistake, and the
+        server does not start. An endpoint may yet come up."""
         if error is not None:
             if model in self._not_started and model in self._functions and not self.started.done():
                 self.started.set_exception(UserMistake(error.message, details=error.details))
@@ -111,11 +115,11 @@ class EmbeddedServer:
         self._retired = True
 
     def abandon(self) -> None:
-        """Time is up: tell everyone who still waits."""
+        """Answer everyone who still waits: the time to finish is up."""
         self.gateway.waiters.end_all(OUT_OF_TIME)
 
     async def drain(self, seconds: float) -> bool:
-        """Accept nothing more, finish what was accepted; True if all of it was finished in time."""
+        """Accept nothing more, and finish what was accepted. Returns True if all of it was finished in time."""
         for model in self._models.values():
             model.pump.drain()
         return await self.gateway.drained(seconds)

@@ -1,10 +1,11 @@
-"""How long the first batches of a model take. A backend's first batch may have to load or to compile."""
+"""How long the first batch of a backend may take: it may have to load or to compile. All slots of a model share one
+`FirstBatches`: `slot` tells it how long they took, and asks for the limit."""
 
 PATIENT = 5.0  # the limit of a first batch, as a multiple of the longest that was seen
 
 
 class FirstBatches:
-    """What all slots of a model know together of its first batches."""
+    """What the slots of a model have seen of its first batches."""
 
     def __init__(self) -> None:
         self.longest: float | None = None  # seconds of the longest; None while there was none
@@ -13,6 +14,6 @@ class FirstBatches:
         self.longest = max(seconds, self.longest or 0.0)
 
     def limit(self, usual: float, at_most: float) -> float:
-        """How long the next first batch may run: at least as long as any batch. Where it is known how long a
-        first batch takes, one that takes much longer hangs like any other."""
+        """How long the next first batch may run: at least `usual`, which any batch may. If it is known how long
+        first batches take, one that takes several times as long counts as hung."""
         return max(usual, at_most if self.longest is None else min(at_most, PATIENT * self.longest))

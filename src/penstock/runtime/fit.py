@@ -1,7 +1,7 @@
-"""What size of batch fits into the memory of a worker, as its slot has seen it: for the log and the list of
-workers.
+"""What size of batch fits into the memory of a worker, as its slot has seen it. `warmth` has one; the log and the
+list of workers show it.
 
-Which batches it is given, its batcher decides (`core.safe_sizes`), by the same failures.
+The worker's batcher sees the same failures, and decides how large the worker's batches may be (`core.safe_sizes`).
 """
 
 import logging
@@ -13,12 +13,12 @@ log = logging.getLogger("penstock.worker")
 
 
 def is_too_large(outcome: Result | Failure, size: int) -> bool:
-    """Whether a batch failed for its size: smaller ones may be answered."""
+    """Whether a batch failed because of its size, so that smaller ones may be answered."""
     return isinstance(outcome, Failure) and outcome.code == BackendOutOfMemory.code and size > 1
 
 
 class Fit:
-    """The largest batch that fits; None while none was too large."""
+    """The largest batch that fits (`size`); None while none was too large."""
 
     def __init__(self, worker: WorkerId) -> None:
         self._worker = worker
@@ -26,12 +26,12 @@ class Fit:
         self.size: int | None = None
 
     def fits(self, size: int) -> None:
-        """A batch of this size was answered."""
+        """Note that a batch of this size was answered."""
         if self.size is not None and size > self.size:
             self.size = None if size >= self._too_large else size
 
     def is_below(self, size: int) -> None:
-        """A batch of this size did not fit."""
+        """Note that a batch of this size did not fit."""
         half, self._too_large = max(1, size // 2), size
         if self.size is None:
             log.warning(

@@ -1,12 +1,13 @@
 """The gateway: turns an ask into an accepted request with a waiter, or refuses it.
 
 The doors call it as `ports.Gateway`, which says what most methods promise. It is the same in one process
-(`roles/embedded.py`) and over a bus (`cluster.gateway`); the replies come back to `settle`. To accept is one call
-that awaits nothing, and the asker is called back. Of asks only tasks are awaited: their records may be elsewhere.
+(`roles/embedded.py`) and over a bus (`cluster.gateway`); the replies come back to `settle`. Accepting a request
+awaits nothing, and its asker is called back with the reply. Only accepting a task is awaited: its record may be
+elsewhere.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
 from penstock.core.memory import Memory
 from penstock.errors import Draining, NoSuchModel, Overloaded, Refused, Unacceptable, about
@@ -43,9 +44,10 @@ class Gateway:
         memory: AnswerMemory | None = None,
         elsewhere: SharedAnswers[Flight] | None = None,
     ) -> None:
-        """`ids`: one for each request, without end. `limits`: of each tenant of a tier, by rank; `limiter` keeps
-        them to it. `memory`, and `elsewhere` at other gateways: answers of deterministic models, to be given
-        again."""
+        """`tenants`: the tenant and the rank of its tier, given a client_id or an identity. `ids`: one for each
+        request, without end. `limits`: what each tenant of a tier may ask, by the tier's rank; `limiter` enforces
+        them. `memory`: the answers of deterministic models that this gateway remembers; `elsewhere`: those that
+        other gateways remember."""
         self._desks = desks
         self._tasks = tasks
         self._observer = observer
@@ -84,6 +86,10 @@ class Gateway:
     def models(self) -> Mapping[str, str]:
         return {name: desk.kind for name, desk in self._desks.items()}
 
+    @property
+    def taking_bytes(self) -> Set[str]:
+        return {name for name, desk in self._desks.items() if desk.takes_bytes}
+
     def describe_models(self) -> Sequence[Mapping[str, object]]:
         return [
             {
@@ -104,6 +110,9 @@ class Gateway:
     def kind_of(self, model: str | None) -> str:
         return self._desk(model).kind
 
+    def takes_bytes(self, model: str | None) -> bool:
+        return self._desk(model).takes_bytes
+
     @property
     def parameters(self) -> Mapping[str, Sequence[str] | None]:
         return {
@@ -118,8 +127,8 @@ class Gateway:
             if not self._desks:
                 raise Overloaded("no model is served yet: no worker has joined", retry_after=1.0)
             raise Unacceptable(
-                f"say which in 'model': this server has {', '.join(sorted(self._desks))}, and none of them is"
-                " the one marked default = true"
+                f"name a 'model': this server has {', '.join(sorted(self._desks))}, and none of them has"
+                " default = true"
             )
         desk = self._desks.get(model)
         if desk is None:
@@ -138,7 +147,8 @@ class Gateway:
         return submit_all(asks, asker, self.submit, self.waiters, self._let_go, self._check_rest)
 
     def _check_rest(self, asks: Sequence[Ask], first: Waiter) -> None:
-        """Only where all are executed, each for itself, and have the same time."""
+        """Raise Refused if the other asks of a call cannot all be let in. This is only asked if each is executed by
+        itself, and all have the same time limit."""
         model, timeout, client = asks[0].model, asks[0].timeout, asks[0].client_id
         desk = self._desk(model)
         if len(asks) == 1 or desk.sharing is not None or first.settled:
@@ -164,11 +174,11 @@ class Gateway:
         self.waiters.settle(self.flights.land(replies))
 
     def _admit(self, ask: Ask, *, task: bool = False, room: bool = True) -> tuple[Desk, Passenger]:
-        """Make a request of an ask, charge it to its tenant, and let it in. `room`: whether there must be room for
-        it now.
+        """Make a request of an ask, charge it to its tenant, and let it in. Raises Refused. `room`: whether to ask
+        the desk now if there is room for it.
 
-        A request that may be shared is let in later, when it is known that it must be executed. Tasks whose
-        records are elsewhere are not shared: nobody waits for them here.
+        If the answers of the model are shared, that is asked later, once it is known that the request must be
+        executed. A task over a bus is not shared, because nobody waits for it at this gateway.
         """
         desk = self._default if ask.model is None and self._default is not None else self._desk(ask.model)
         if self.draining:
@@ -195,7 +205,7 @@ class Gateway:
                 try:
                     raise about(over_quota, desk.model, tenant)
                 finally:
-                    # Else it and this frame, which its traceback holds, wait for the collector.
+                    # Otherwise it and this frame, which its traceback holds, wait for the cycle collector.
                     del over_quota
         request = Passenger(
             key,
@@ -258,8 +268,8 @@ class Gateway:
         return task, again
 
     def _reserve(self, ask: Ask, key: str) -> tuple[Keyed, Reserved]:
-        """Make a request that is executed only if nobody has asked for it before. Whether there is room for it is
-        asked then."""
+        """Make a request that is executed only if its key is new. If it is, the store of keys then asks whether
+        there is room."""
         desk, request = self._admit(ask, room=False)
         return keyed(key, request), Reserved(request, desk, self.waiters, self.clock)
 
@@ -286,8 +296,8 @@ class Gateway:
             account.release(now)
 
     def describe(self, request_id: str) -> dict[str, object] | None:
-        """How a request that waits for its answer stands, by its asker's id. It searches, so it is for people
-        only."""
+        """How a request stands that waits for its answer, found by the id that its asker gave it. It looks at every
+        waiter, so only the admin plane may call it."""
         request = self.waiters.find(request_id)
         return None if request is None else self.describe_request(request)
 
@@ -327,7 +337,8 @@ class Gateway:
         self._observer.answered(replies, now)
 
     async def drained(self, seconds: float) -> bool:
-        """Accept nothing more; wait until everyone is answered, or this long. True if everyone was."""
+        """Accept nothing more, and wait until everyone is answered, at most `seconds`. Returns True if everyone
+        was."""
         self.draining = True
         try:
             async with asyncio.timeout(seconds):

@@ -1,12 +1,15 @@
-"""Requests with an Idempotency-Key, in one process.
+"""Requests with an Idempotency-Key, in one process. `runtime/gateway.py` asks `KeyedStore`; over a bus
+`cluster/idempotency.py` takes its place.
 
-    nobody knows the key ──► the request is entered, its record is its asker ──► over, kept for a day
-                                   ▲ who asks again is attached                     ▲ who asks again is told
-                                   └ who leaves is detached, and it goes on
+    new key ──► the request is entered, and a `KeyedTask` receives its reply ──► over: the outcome is kept
+                                                                                 for `idempotency.ttl`
 
-Bounded by number and by bytes, in all and for each tenant (`penstock.share`): a tenant's oldest outcomes make room
-for its new keys, never for another tenant's. Whoever asks for a forgotten one again has it executed again. When all
-of a tenant's are pending, it is refused. Nothing is timed: what is old is forgotten when the next one comes.
+Until the request is over, everyone who asks again with the key is attached to it. An asker that leaves is detached,
+and the execution goes on. Once the request is over, everyone who asks again is given the outcome, if it is one that
+is kept (`is_kept`). The store is bounded by number and bytes, in all and for each tenant (`penstock.share`). A
+tenant's new key may push out only that tenant's oldest outcomes. If all keys of a tenant are still pending, its new
+key is refused. A request whose outcome was forgotten is executed again. There is no timer: old outcomes are
+forgotten when the next request with a key comes.
 """
 
 import asyncio
@@ -47,12 +50,13 @@ class KeyedTask(StoredTask):
         reserved.request.input = b""  # the input is not sent anywhere
         if self.answer is None:
             self._attached[reserved.request.key] = reserved
-        else:  # told soon, and not now: whoever asks has not finished asking
+        else:  # in a later turn of the loop, because the caller of `attach` has no `Leaving` yet
             asyncio.get_running_loop().call_soon(self._answer, reserved, self.answer)
         return _Attached(self, waiter, reserved.request.key)
 
     def detach(self, key: str | None = None) -> None:
-        """Let an asker go that has left. The execution goes on, since whoever it was may come back."""
+        """Let an asker go that has left; None stands for the first. The execution goes on, since the asker may come
+        back."""
         if key is None:
             self._first = None
         else:
@@ -72,6 +76,8 @@ class KeyedTask(StoredTask):
 
 
 class _First:
+    """Lets the asker that came first leave."""
+
     __slots__ = ("_task",)
 
     def __init__(self, task: KeyedTask) -> None:
@@ -82,6 +88,8 @@ class _First:
 
 
 class _Attached:
+    """Lets an asker that asked again leave."""
+
     __slots__ = ("_key", "_task", "_waiter")
 
     def __init__(self, task: KeyedTask, waiter: Leaving, key: str) -> None:
@@ -93,7 +101,7 @@ class _Attached:
 
 
 class KeyedStore:
-    """`penstock.idempotency.KeyedRequests` of one process."""
+    """Implements `penstock.idempotency.KeyedRequests` in one process."""
 
     def __init__(
         self,
@@ -105,7 +113,7 @@ class KeyedStore:
         ttl: float,
         share: float = 1.0,
     ) -> None:
-        """`share`: the part of all that one tenant may hold."""
+        """`ttl`: seconds that an outcome is kept. `share`: the part of the bounds that one tenant may fill."""
         self._clock = clock
         self._wall_clock = wall_clock
         self._settings = f"idempotency.max_keys is {max_keys} and idempotency.max_bytes is {max_bytes}"
@@ -136,11 +144,14 @@ class KeyedStore:
         return (self._enter(keyed, reserved), False) if task is None else (task, True)
 
     async def find(self, task_id: str, tenant: str) -> KeyedTask:
-        """The task, which exists for the tenant that made it and for nobody else."""
+        """The task with this id. Only the tenant that made it can find it."""
         self._forget_the_old()
         task = self._tasks.get(task_id)
         if task is None or task.keyed.tenant != tenant:
-            raise NotFound(f"no task {task_id!r}: it never was, or its result is older than {self._ttl:g} s")
+            raise NotFound(
+                f"no task {task_id!r}: there never was one, or its result is older than {self._ttl:g} s"
+                " (idempotency.ttl)"
+            )
         return task
 
     def _known(self, keyed: Keyed) -> KeyedTask | None:
@@ -180,14 +191,14 @@ class KeyedStore:
         task.when = self._clock() + self._ttl
         self._finished[task.id] = task
         self._outcomes.add(tenant, task.id, task)
-        while self._shares.overgrown(tenant) is not None:  # in the end even this task goes
+        while self._shares.overgrown(tenant) is not None:  # if need be, even this task is forgotten
             oldest = self._outcomes.oldest(tenant)
             if oldest is None:
                 break
             self.forget(oldest)
 
     def fetched(self, task: StoredTask) -> None:
-        """Note that the outcome was read. A key is kept for its time, whether or not it was."""
+        """Do nothing: a key is kept for its time, whether or not its outcome was read."""
 
     def forget(self, task: StoredTask) -> None:
         if self._finished.pop(task.id, None) is not None:

@@ -1,9 +1,9 @@
-"""Warming up in idle moments, with an input that was answered: where `warm_when_idle` is on.
+"""Warming up in idle moments, with an input that was answered before. `warmth` has one, which has steps only where
+`warm_when_idle` is on.
 
-A slot runs the next step when nothing has been there to do for a while. Each step is one batch, so that a request
-that comes in the middle waits for one batch of that size, and no more. Sizes that real batches have had are left
-out.
-A worker that fails in a step is not asked for more: what it makes of real batches says enough.
+A slot runs the next step when it has had nothing to do for a while. Each step is one batch, so that a request that
+comes meanwhile waits for one batch of that size, and no more. Sizes that real batches have had are left out.
+If a step fails, there are no more: how the worker does with real batches says enough.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from penstock.runtime.known_good import KnownGood
 from penstock.types import Batch, Rung, Seconds, WarmUp
 
 QUIET = 0.5  # seconds without a batch before each step
-RUNS = 2  # of each size
+RUNS = 2  # batches of each size
 
 
 class IdleLadder:
@@ -27,15 +27,15 @@ class IdleLadder:
         self._left = list(sizes)
         self._known_good = known_good
         self._limit = limit
-        self._times: list[Seconds] = []  # of the first of those that are left
+        self._times: list[Seconds] = []  # how long the batches of the current size took, the first of `_left`
 
     def begin(self, ran: Sequence[int]) -> None:
-        """A backend has started, and has run these sizes."""
+        """Begin again, since a backend has started; `ran`: the sizes that it has run already."""
         self._left = [size for size in self._all if size not in ran]
         self._times = []
 
     def was_real(self, size: int) -> None:
-        """A batch of this size was answered."""
+        """Leave this size out from now on, since a real batch of it was answered."""
         if size in self._left:
             if size == self._left[0]:
                 self._times = []
@@ -46,8 +46,8 @@ class IdleLadder:
         return bool(self._left) and self._known_good.is_recent(clock())
 
     async def step(self, backend: Backend, clock: Clock) -> WarmUp | None:
-        """Run the next step, which is due. Gives what came of its size, once that has run often enough. Raises
-        BackendError: then there are no more steps."""
+        """Run the next step, which is due. Returns what came of its size once that has run often enough, and None
+        before. If it raises BackendError, there are no more steps."""
         size = self._left[0]
         batch = self._known_good.batch(clock(), size)
         assert batch is not None

@@ -1,15 +1,16 @@
-"""The ids of requests and tasks: 128 random bits each, so that nobody can guess one from another.
+"""The ids of requests and tasks: 128 random bits each, so that nobody can guess one from another. Gateways use
+them.
 
-Where nobody is asked who they are, an id is all that stands between a client and a stranger's result. The kernel is
-asked for the bits of many ids at once: one id then costs less than to count and to format a number.
+Where nobody is asked who they are, an id is all that keeps a client from a stranger's result. The kernel is asked
+for the bits of many ids at once, so that one id costs less than counting and formatting a number.
 """
 
 import os
 from collections.abc import Iterator
 from itertools import chain, repeat
 
-BYTES = 16
-AT_ONCE = 256
+BYTES = 16  # of one id
+AT_ONCE = 256  # ids for which the kernel is asked at once
 
 
 def random_ids() -> Iterator[str]:

@@ -1,7 +1,8 @@
-"""An input that a model has answered, to tell a sick backend from bad inputs, and to warm up with in idle moments.
+"""An input that a model has answered. `slot` tells by it a sick backend from bad inputs, and `idle_ladder` warms up
+with it.
 
 A backend that refuses batch after batch is either sick, and only a new one can help, or has had nothing but bad
-inputs. Asked once more for what was answered before, a healthy one answers.
+inputs. If it is given once more what was answered before, a healthy one answers.
 """
 
 from penstock.types import Batch, Reason, Request, Result, Seconds
@@ -11,7 +12,7 @@ RECENT = 600.0  # seconds for which an input may be used to warm up
 
 
 class KnownGood:
-    """One input that the model has answered, for all its slots. The next one takes its place."""
+    """The last input that the model has answered, for all its slots."""
 
     def __init__(self) -> None:
         self._input: bytes | None = None
@@ -20,15 +21,15 @@ class KnownGood:
         self._when: Seconds = 0.0
 
     def note(self, batch: Batch, result: Result) -> None:
-        """Note a batch that was answered in full. Of parameters that stand in a list, one for each input, none
-        can be kept."""
+        """Note a batch, of which the first input is kept if all were answered. Batches with a list of parameters,
+        one for each input, are left out."""
         payload = batch.requests[0].input
         if not result.failures and len(payload) <= LARGEST and not batch.parameters.startswith(b"["):
             self._input, self._parameters = payload, batch.parameters
             self._model, self._when = batch.model, batch.sealed
 
     def is_recent(self, now: Seconds) -> bool:
-        """Whether it was answered lately."""
+        """Whether the input was answered lately."""
         return self._input is not None and now - self._when <= RECENT
 
     def batch(self, now: Seconds, size: int = 1) -> Batch | None:

@@ -1,7 +1,8 @@
-"""A time limit that is set again and again and hardly ever runs out.
+"""A time limit that is set again and again and hardly ever runs out. Used by `slot`, which waits twice for every
+batch.
 
-`asyncio.timeout` makes a timer each time and cancels it, twice for every batch. Here one timer stays; if it rings
-when the wait that it was set for is long over, it is set to the end of the present one.
+`asyncio.timeout` would make and cancel a timer for each wait. A `Limit` keeps one timer. If the timer rings after
+its wait is over, it is set again, to the end of the current wait.
 """
 
 import asyncio
@@ -20,13 +21,13 @@ class Limit:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[object] | None = None
-        self._due = inf  # when the present wait must end
+        self._due = inf  # when the current wait must end
         self._rings = inf  # when the timer rings
-        self._cancelling = 0  # how many others wanted to end the task when the wait began
+        self._cancelling = 0  # how many cancellations of the task were already asked for when the wait began
         self._expired = False
 
     def within(self, seconds: float) -> "Limit":
-        """This limit, for waits of this length from now on."""
+        """Change the length of all later waits. Returns this same limit."""
         self._seconds = seconds
         return self
 

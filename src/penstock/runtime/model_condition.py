@@ -1,4 +1,4 @@
-"""How one model stands, by what its batcher knows."""
+"""How one model stands, by what its batcher knows. Used by `served_model` and `cluster/batched_models.py`."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from operator import add
 from typing import TypedDict
 
 from penstock.core.batcher import Batcher
-from penstock.core.capacity import CapacityRules, capacity, depths, fleet_capacity
+from penstock.core.capacity import CapacityRules, depth_limits, fleet_capacity, own_capacity
 from penstock.core.fleet import Worker
 from penstock.gauges import ModelGauges
 
@@ -14,7 +14,8 @@ STATES = ("idle", "busy", "resting", "loading", "offline")
 
 
 class CapacityHealth(TypedDict):
-    """What the workers can do, and the depths at which tiers are refused. All are None while that is unknown."""
+    """How much the workers can do, and the depths at which tiers are refused. These are None while no batch has
+    been seen."""
 
     capacity_rps: float
     warning_depth: float | None
@@ -22,8 +23,8 @@ class CapacityHealth(TypedDict):
 
 
 def capacity_health(batcher: Batcher, rules: CapacityRules) -> CapacityHealth:
-    known = capacity(batcher) > 0.0
-    warning, critical = depths(batcher, rules)
+    known = own_capacity(batcher) > 0.0
+    warning, critical = depth_limits(batcher, rules)
     return {
         "capacity_rps": round(fleet_capacity(batcher), 3),
         "warning_depth": round(warning, 1) if known else None,
@@ -32,8 +33,8 @@ def capacity_health(batcher: Batcher, rules: CapacityRules) -> CapacityHealth:
 
 
 def utilization_of(batcher: Batcher, now: float) -> float:
-    """Offered load over the capacity that this batcher may count on."""
-    offered = capacity(batcher)
+    """Returns the offered load divided by the capacity that this batcher may count on."""
+    offered = own_capacity(batcher)
     return batcher.rate(now) / offered if offered else 0.0
 
 
@@ -54,8 +55,8 @@ def model_gauges(batcher: Batcher, tiers: Sequence[str], now: float, restarts: i
 
 
 def state_of(worker: Worker, now: float) -> str:
-    """How a worker stands. `resting`: its breaker is open. Which offline workers are `full`, only their slots can
-    tell."""
+    """How a worker stands. `resting`: its breaker is open. Only its slot can tell whether an offline worker is
+    `full`."""
     if not worker.ready:
         return "loading" if worker.loading else "offline"
     if worker.batch is not None:

@@ -1,4 +1,4 @@
-"""Several observers as one."""
+"""Several observers as one. `roles/observers.py` and `cluster/batcher.py` make one of these."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -11,12 +11,12 @@ Method = TypeVar("Method")
 
 log = logging.getLogger("penstock")
 
-FAILED = "an observer failed: what it was told of goes on without it"
+FAILED = "an observer failed: what it was told of goes on without it"  # the log's message
 
 
 class Observers(Observer):
-    """Several observers as one. Each is called for what it overrides, and for nothing else. One that fails harms
-    nobody."""
+    """Several observers as one. Each is called only for the methods that it overrides. If one fails, the others are
+    called all the same."""
 
     def __init__(self, *observers: RequestObserver | BatchObserver | None) -> None:
         """`observers`: None stands for one that is not wanted."""

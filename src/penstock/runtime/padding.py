@@ -1,7 +1,7 @@
 """Fills a batch up to an allowed size, right before its backend has it. `slot` calls it.
 
-The last input is repeated, with its parameters. Nobody asked for the repetitions: what the backend says of them,
-outputs and failures alike, is thrown away here, and nothing behind the slot knows of them but their number.
+The last input is repeated, with its parameters. Nobody asked for the repetitions, so their outputs and failures are
+thrown away here. Others are told only how many there were.
 """
 
 from collections.abc import Sequence
@@ -44,8 +44,8 @@ class Padding:
 
 
 def trimmed(result: Result, size: int, rows: int) -> Result:
-    """The result of a padded batch without what is nobody's. Raises BatchRejected if outputs are missing, or there
-    are too many: it is then not known which are whose."""
+    """The result of a padded batch without its padding. Raises BatchRejected if outputs are missing, or there are
+    too many: it is then not known which output belongs to which input."""
     if len(result.outputs) != rows:
         padding = rows - size
         raise BatchRejected(

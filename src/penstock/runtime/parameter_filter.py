@@ -1,6 +1,7 @@
-"""Models that take only plain parameters, as a gRPC endpoint does: the gateway refuses other requests on arrival.
+"""For models that take only plain parameters, as a gRPC endpoint does: refuses other requests when they arrive.
 
-The endpoint's adapter would refuse them too, but only as a failed batch, which speaks against the worker.
+The endpoint's adapter would refuse them too, but only as a failed batch, which counts against the worker. Used
+where desks are made: `roles/model.py` and `cluster/announced_desks.py`.
 """
 
 import msgspec
@@ -13,6 +14,8 @@ INT64 = range(-(2**63), 2**63)
 
 
 def with_scalars_only(admit: Admit) -> Admit:
+    """Returns an `Admit` that refuses parameters which are no scalars, and then asks `admit`."""
+
     def refusal(request: Request, now: float) -> Refused | None:
         if request.parameters:
             for name, value in msgspec.json.decode(request.parameters).items():

@@ -1,4 +1,4 @@
-"""Whether a model takes the parameters that a request brings."""
+"""Checks whether a model takes the parameters that a request brings. `gateway` calls it."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -8,7 +8,7 @@ import msgspec
 from penstock.errors import Unacceptable
 from penstock.runtime.desk import Desk
 
-REMEMBERED = 1024  # bytes: longer parameters are read each time, so that nobody can have many of them kept
+REMEMBERED = 1024  # bytes: longer parameters are read each time, so that nobody can fill the memory with them
 
 
 def check_parameters(desk: Desk, parameters: bytes) -> None:

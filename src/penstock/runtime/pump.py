@@ -1,10 +1,13 @@
 """The loop of one model's batcher: events in as they happen, one decision per turn of the event loop.
 
-However many requests arrive in one turn, `step` runs once. A batch that ends is not an event like the others: its
-worker stands idle until the next decision, so that is made at once, and before anybody is answered.
-One timer, set to when the batcher asked to be woken.
+A model's broker calls `offer` and `withdraw`; its slots call the rest, as their `Dock`. Over a bus
+`cluster/batcher.py`, `borrowing` and `workers_seen` call all of it.
 
-A decision that fails is said in the log and made again after a while, like a loop that ended (`penstock.loops`).
+However many requests arrive in one turn, `step` runs once. A batch that ends is not an event like the others: its
+worker stands idle until the next decision, so that is made at once, before anybody is answered.
+There is one timer, set to when the batcher asked to be woken.
+
+If a decision fails, the log says so, and it is made again after a while, like a loop that ended (`penstock.loops`).
 """
 
 import asyncio
@@ -56,7 +59,7 @@ class Pump:
     # ---- events ------------------------------------------------------------------------------------------
 
     def offer(self, request: Queued) -> None:
-        if self.batcher.offer(request, request.arrival):
+        if self.batcher.offer(request, request.arrival) and not self._scheduled:
             self._kick()
 
     def withdraw(self, request: Queued) -> None:
@@ -102,9 +105,8 @@ class Pump:
     def finished(
         self, worker: WorkerId, batch_id: int, outcome: Result | Failure, *, at_once: bool = False
     ) -> None:
-        """Take in that a batch has ended. `at_once`: its worker has its next batch when this returns. Those who
-        waited for the batch are answered after that, and new requests are read; the worker need not wait for
-        either."""
+        """Take in that a batch has ended. `at_once`: decide now, so that the worker has its next batch when this
+        returns. Those who waited for the old batch are answered after that."""
         self.batcher.finished(worker, batch_id, outcome, self._clock())
         if at_once:
             self._decide(answer_later=True)
@@ -134,7 +136,7 @@ class Pump:
             self._set_timer(now + self._failed(error), now)
 
     def _failed(self, error: Exception) -> float:
-        """Say in the log that a decision failed. Gives how long to wait until the next try."""
+        """Say in the log that a decision failed. Returns how many seconds to wait until the next try."""
         wait = self._failures.note(error, self._clock())
         say(f"the batcher of {self.batcher.rules.model}", self._failures.error, wait, error)
         return wait
@@ -172,7 +174,7 @@ class Pump:
         return True
 
     def _set_timer(self, wake: float | None, now: float) -> None:
-        """Keep the timer that is set if it is early enough: an early wake-up only asks again."""
+        """Set the timer. If it is already set to an earlier time, keep it: an early wake-up only asks again."""
         timer = self._timer
         if timer is not None:
             if wake is not None and self._wake is not None and self._wake <= wake:

@@ -1,4 +1,5 @@
-"""New backends take the place of those that slots have, one slot after the other; no batch is lost over it."""
+"""Replaces the backends of slots by new ones, one slot after the other; no batch is lost over it. `roles/reload.py`
+uses it for `penstock serve --reload`."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -8,8 +9,8 @@ from penstock.types import WorkerId
 
 
 async def renew(slots: Sequence[Slot], makers: Mapping[WorkerId, Callable[[], Backend]]) -> None:
-    """Raises BackendError if a new one does not start, or fails its warm-up. Its slot and those after it keep
-    theirs."""
+    """Give each slot a new backend. Raises BackendError if one does not start, or fails its warm-up. Its slot and
+    the slots after it then keep theirs."""
     for slot in slots:
         backend = makers[slot.worker]()
         if waited := slot.renew(backend, await slot.prepare(backend)):

@@ -1,8 +1,13 @@
 """A request that was understood and counted against its tenant's quota, and of which nothing is started yet.
 
-reserve ──► record (a task, a key) ──► enter ──► commit: its end gives the quota back; now, if nothing tells it
+`gateway` makes one for each task, and for each request with an Idempotency-Key. The store that records the task or
+the key then enters it.
+
+reserve ──► record (a task, a key) ──► enter ──► commit: the end of the request gives its quota back
                 │ refused                │ refused
-                └────────────────────────┴────► roll back: it is given back now
+                └────────────────────────┴────► roll back: the quota is given back now
+
+If nobody will tell of the request's end, `commit` gives the quota back at once.
 """
 
 from penstock.errors import Draining, Overloaded, StoreDown, about
@@ -14,12 +19,12 @@ from penstock.runtime.tenant import release
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.types import Reply
 
-# Codes of failures that are the server's doing: requests that end so do not count against a quota.
+# Codes of failures that are the server's fault: requests that end so do not count against a quota.
 NOT_ITS_FAULT = frozenset({Overloaded.code, Draining.code, StoreDown.code})
 
 
 class Reserved:
-    """`penstock.ports.Reservation`."""
+    """Implements `penstock.ports.Reservation`."""
 
     __slots__ = ("_clock", "_desk", "_flights", "_is_admitted", "_waiters", "_waits", "in_flight", "request")
 
@@ -34,8 +39,9 @@ class Reserved:
         in_flight: bool = False,
         flights: Flights | None = None,
     ) -> None:
-        """`is_admitted`: the desk was asked whether there is room. `in_flight`: its tenant's quota counts it
-        until it is over, whoever tells. `flights`: where it may share an execution, if its model allows that."""
+        """`is_admitted`: the desk was asked whether there is room. `in_flight`: the tenant's quota counts it until
+        it is over, so its end must be told. `flights`: where it may share an execution, if its model allows
+        that."""
         self.request = request
         self.in_flight = in_flight
         self._desk = desk
@@ -43,7 +49,7 @@ class Reserved:
         self._clock = clock
         self._flights = flights
         self._is_admitted = is_admitted
-        self._waits = False  # it has a waiter, or had one, whose end gives the quota back
+        self._waits = False  # whether it has had a waiter: the end of that gives the quota back
 
     # ---- for whoever records it ----------------------------------------------------------------------------
 
@@ -89,11 +95,13 @@ class Reserved:
     # ---- for whoever reserved it ---------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """Note that it is on its way, or that somebody else's request answers it."""
+        """Note that the request is on its way, or that another request answers it. If nothing will tell of its end,
+        the quota gets its place back now."""
         if not self._waits and not self.in_flight:
             release(self.request, self._clock(), refused=False)
 
     def roll_back(self, *, counted: bool = False) -> None:
-        """Give the quota back: it was refused. `counted`: it counts as a request of the minute all the same."""
+        """Give the quota back, since the request was refused. `counted`: it still counts as a request of the
+        minute."""
         if not self._waits:
             release(self.request, self._clock(), refused=not counted)

@@ -1,7 +1,7 @@
 """One model that is served in this process: its batcher, the loops that drive it, its slots; and how it stands.
 
 `roles/model.py` makes it and adds its slots. `embedded_server` runs the loops and asks how it stands, and the desk
-of the model asks what it can take. Here nothing runs and nothing awaits.
+of the model asks what it can take. Nothing in this file awaits.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class ServedModel:
         return self.batcher.fleet.healthy > 0
 
     def loading(self) -> bool:
-        """Whether nobody can serve, and somebody is still in its first batch."""
+        """Whether no worker can serve, and some worker is still in its first batch."""
         fleet = self.batcher.fleet
         return fleet.healthy == 0 and fleet.loaded_in(self._clock()) is not None
 
@@ -100,6 +100,6 @@ class ServedModel:
         gauges = model_gauges(self.batcher, tiers, now, sum(slot.restarts for slot in self.slots))
         own = [slot for slot in self.slots if slot.worker in self.batcher.fleet.workers]
         full = sum(slot.full for slot in own)
-        # To its batcher, a slot whose backend is full is offline, like one that is away.
+        # The batcher counts a slot whose backend is full as offline. Here it is shown as full.
         workers = {**gauges.workers, "full": full, "offline": gauges.workers["offline"] - full}
         return replace(gauges, workers=workers, pressure=max(slot.pressure for slot in own))

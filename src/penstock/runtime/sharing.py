@@ -1,4 +1,5 @@
-"""Models whose identical requests share an answer: which versions run, and what sharing has saved."""
+"""For all desks whose models share answers (`collapse.sharing`): forgets versions that no longer run, and counts
+what sharing has saved. Used by `embedded_server` and, over a bus, by the gateway and its desks."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +10,7 @@ from penstock.runtime.desk import Desk
 
 def follow_versions(desks: Iterable[Desk], rows: Sequence[WorkerRow]) -> None:
     """Make the desks forget versions that no worker runs any more. A gateway that only repeats answers would not
-    notice."""
+    hear of a new version otherwise."""
     for desk in desks:
         sharing = desk.sharing
         if sharing is not None:

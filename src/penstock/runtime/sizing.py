@@ -1,7 +1,8 @@
-"""Costs by a user's function: requests pass through a batcher of their own before they reach the real one.
+"""Finds the cost of inputs by a user's function: requests pass through a batcher of their own before the real one.
 
-So the function runs in its own process and is given lists; one that fails, hangs or crashes on an input costs
-that input's request alone, by the same splitting and retrying as any backend.
+So the function runs in its own process and is given lists of inputs. If it fails, hangs or crashes on an input,
+only that input's request fails, by the same splitting and retrying as with any backend. `roles/model.py` makes the
+broker.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +16,8 @@ Deliver = Callable[[Sequence[Reply]], None]
 
 
 class SizingBroker:
-    """A Broker that sends requests to the sizing batcher first; `sized` takes what comes back from it."""
+    """A `ports.Broker` that sends requests to the sizing batcher first. `sized` takes the replies of that batcher,
+    and sends the requests on."""
 
     def __init__(self, onward: Broker[Queued], deliver: Deliver, max_cost: float) -> None:
         self._onward = onward
@@ -54,7 +56,7 @@ class SizingBroker:
                 self._deliver([Reply(request, outcome, failure=failure)])
 
     def _cost(self, reply: Reply) -> Failure | None:
-        """Set the request's cost, or give the failure for one that has none that will do."""
+        """Set the request's cost. If there is none, or it is out of bounds, returns the failure instead."""
         if reply.failure is not None:
             return reply.failure
         try:

@@ -1,5 +1,7 @@
 """One worker slot: a backend kept alive, and handed one batch at a time.
 
+`roles/model.py` makes it, or `cluster/worker_slots.py`; a loop runs `run`; its `Dock` gives it batches by `take`.
+
 start ──warmed up──► wait for a batch ──► run it ──► wait …
   ▲  back-off            │ idle: probe       │ fatal: close
   └──────────────────────┴───────────────────┘
@@ -7,8 +9,8 @@ While it runs a batch it may be handed the next one. A backend that can get that
 begins when the batch before it has ended.
 A backend's first batch may take long: it may have to load or to compile. The batcher is told after a second, as it
 is of a warm-up.
-A backend that refuses batch after batch is asked for something that was answered before. If it refuses that too it
-is started anew; else the inputs were to blame, and a refused batch costs no restart.
+A backend that refuses batch after batch is given an input that was answered before. If it refuses that too it is
+started anew. Otherwise the inputs were to blame, and there is no restart.
 A backend that says it is nearly full takes no batch until it has said that it has room again:
               ──► run it ──above FULL──► probe, and again ──below RELIEVED──► wait for a batch
 """
@@ -37,13 +39,13 @@ from penstock.types import Batch, Failure, Result, WarmUp, WorkerId
 
 log = logging.getLogger("penstock.worker")
 
-FIRST_RESTART, LONGEST_RESTART = 0.1, 5.0
-PROBE_LIMIT = 2.0
+FIRST_RESTART, LONGEST_RESTART = 0.1, 5.0  # seconds
+PROBE_LIMIT = 2.0  # seconds
 STABLE = 10.0  # seconds: a backend that has run so long, or a batch well, is forgiven its past restarts
 SICK = 6  # batches failed in a row: enough for its breaker to open, and for it to fail its probation too
 SICK_AGAIN = 48  # failed batches before it is asked again, once it was found well again and again
-FULL, RELIEVED = 0.9, 0.8  # two bounds, so that it does not flutter
-FULL_PROBE = 0.5
+FULL, RELIEVED = 0.9, 0.8  # parts of what the backend holds; two bounds, so that the slot does not flutter
+FULL_PROBE = 0.5  # seconds between two probes of a full backend
 LOADING = 1.0  # seconds a first batch may run before the worker counts as loading
 STILL_LOADING = 10.0  # seconds after which the log says so again
 LONGEST_FULL = 30.0  # seconds: what leaked never comes back by itself, so after this a new backend is started
@@ -72,9 +74,9 @@ class Slot:
         idle_sizes: Sequence[int] = (),
     ) -> None:
         """`processing_limit`: for a batch that brings no limit of its own. `warm`: a first batch is like any other.
-        `first_batches`, `known_good`, `warmer`: what all slots of a model have together. `sameness`: of requests of
-        which it says the same, the backend is given one. `padding`: what fills up the batches that the backend is
-        given. `idle_sizes`: what is run in idle moments."""
+        `first_batches`, `known_good`, `warmer`: what all slots of a model share. `sameness`: says which requests
+        are the same; the backend is given one of them. `padding`: fills up batches to an allowed size.
+        `idle_sizes`: the sizes that are run in idle moments."""
         self.worker = worker
         self.backend = backend
         self._dock = dock
@@ -159,8 +161,8 @@ class Slot:
             ) from None
 
     def renew(self, backend: Backend, warm_up: WarmUp | None = None) -> Backend | None:
-        """Let another backend, which was prepared, take over: after the batch in hand, and before the next. Gives
-        a backend that still waited for that, for the caller to close."""
+        """Let another backend, which was prepared, take over: after the batch in hand, and before the next. Returns
+        a backend that was still waiting to take over, if any, for the caller to close."""
         waited, self._successor = self._successor, backend
         self._successor_warm_up = warm_up
         self._arrived.set()  # an idle slot need not wait for a batch
@@ -250,7 +252,7 @@ class Slot:
         await asyncio.sleep(wait)
 
     async def _serve(self) -> bool:
-        """Batch after batch, until the backend must be started anew; whether any of them succeeded.
+        """Run batch after batch, until the backend must be started anew. Returns whether any of them succeeded.
 
         A backend that lives and fails everything (its GPU in an error state, its memory leaked away) is as
         good as dead: only a new one can help.
@@ -363,10 +365,12 @@ class Slot:
     async def _execute(
         self, batch: Batch, running: asyncio.Task[Result] | None = None
     ) -> tuple[Result | Failure, bool]:
-        """Run a batch; `running` is that, if the backend was given the batch already.
+        """Run a batch. Returns what came of it, and whether the backend must be started anew.
 
-        An error is let go of within its `except`: kept in a variable of a frame that its traceback holds, it would
-        keep the batch and the dead backend until the cycle collector comes by, which is rare."""
+        `running`: the run itself, if the backend was given the batch ahead. An error is not kept beyond its
+        `except`: its traceback would keep the batch and the dead backend alive until the cycle collector runs,
+        which is rare.
+        """
         limit = batch.limit or self._processing_limit
         if not self._answered:
             return await self._execute_first(batch, self._first_batches.limit(limit, self._first_batch_limit))
@@ -381,7 +385,7 @@ class Slot:
         return self._succeeded(result)
 
     async def _execute_first(self, batch: Batch, limit: float) -> tuple[Result | Failure, bool]:
-        """The first batch since the backend was started."""
+        """Run the first batch since the backend was started. It has a longer limit."""
         began = self._clock()
         self._alarm = asyncio.get_running_loop().call_later(LOADING, self._takes_long, began, limit)
         try:
@@ -403,7 +407,7 @@ class Slot:
         return self._succeeded(result)
 
     def _takes_long(self, began: float, limit: float) -> None:
-        """Say that a first batch takes long: once to the batcher, and again and again to people."""
+        """Say that a first batch takes long: once to the batcher, and again and again in the log."""
         log.info(
             "loading: the worker is still in its first batch, which timeouts.first_batch bounds",
             extra={"worker": self.worker, "seconds": round(self._clock() - began), "limit": round(limit, 1)},

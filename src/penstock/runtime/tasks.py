@@ -1,8 +1,10 @@
-"""Asynchronous requests: accepted now, fetched later.
+"""Tasks in one process: asynchronous requests, accepted now and fetched later. `gateway` hands them to `TaskStore`;
+over a bus `cluster/tasks.py` takes its place.
 
-Bounded by number, by bytes and by time, in all and for each tenant (`penstock.share`). A result that nobody has
-fetched is kept for its time: a tenant that has used up its share is refused. Results that were fetched make room
-before that, the oldest first. No tenant's results ever go to make room for another's.
+The store is bounded by number, by bytes and by time, in all and for each tenant (`penstock.share`). A result that
+nobody has fetched is kept for its time, and a tenant that has used up its share is refused. Results that were
+fetched make room before their time is over, the oldest first. A tenant's results never make room for another
+tenant's.
 """
 
 import asyncio
@@ -22,8 +24,8 @@ from penstock.types import Accepted, Failure, Outcome, Reply, TaskStatus
 NO_ROOM = Overloaded.code  # the failure of a task whose result could not be kept
 
 
-class Keeper(Protocol):
-    """Where a task is kept."""
+class Store(Protocol):
+    """Where a task is kept: `TaskStore` here, or `idempotency.KeyedStore`."""
 
     def finish(self, task: "StoredTask", reply: Reply) -> None: ...
 
@@ -35,7 +37,7 @@ class StoredTask:
 
     __slots__ = ("_pollers", "_store", "_waiter", "answer", "changed_at", "request", "size", "when")
 
-    def __init__(self, store: Keeper, request: Accepted, now: float) -> None:
+    def __init__(self, store: Store, request: Accepted, now: float) -> None:
         self._store = store
         self._waiter: Waiting | None = None
         self.request = request
@@ -80,8 +82,8 @@ class StoredTask:
             over.set_result(None)
 
     def keep(self, reply: Reply) -> None:
-        """Keep the answer, and of the request no more than its names. The request itself may still be in a queue,
-        where it is found by its parameters."""
+        """Keep the answer, and of the request only its names, in a copy. The request itself is not changed, but for
+        its input: it may still be in a queue, where it is found by its parameters."""
         request = reply.request
         request.input = b""
         self.request = Accepted(
@@ -110,7 +112,7 @@ def size_of_answer(answer: Reply) -> int:
 
 
 class Sweep:
-    """The time at which the oldest result has been kept long enough."""
+    """An entry for the wheel: the time at which the oldest result has been kept long enough."""
 
     __slots__ = ("expire", "settled", "when")
 
@@ -121,6 +123,8 @@ class Sweep:
 
 
 class TaskStore:
+    """Implements `ports.Tasks` in one process."""
+
     def __init__(
         self,
         wheel: Wheel,
@@ -132,7 +136,7 @@ class TaskStore:
         ttl: float,
         share: float = 1.0,
     ) -> None:
-        """`share`: the part of all that one tenant may hold."""
+        """`ttl`: seconds that a result is kept. `share`: the part of the bounds that one tenant may fill."""
         self._wheel = wheel
         self._clock = clock
         self._wall_clock = wall_clock
@@ -185,7 +189,7 @@ class TaskStore:
         return task
 
     async def find(self, task_id: str, tenant: str) -> StoredTask:
-        """The task, which exists for the tenant that made it and for nobody else."""
+        """The task with this id. Only the tenant that made it can find it."""
         task = self._tasks.get((tenant, task_id))
         if task is None:
             raise no_such_task(task_id, self._ttl)
@@ -214,7 +218,7 @@ class TaskStore:
                 break
             self.forget(oldest)
         self._finished[task.name] = task
-        # Whoever cancelled a task knows its end.
+        # A task that was cancelled counts as fetched: whoever cancelled it knows its end.
         row = self._fetched if reply.outcome is Outcome.CANCELLED else self._unread
         row.add(tenant, task.name, task)
         if len(self._finished) == 1:
@@ -254,7 +258,7 @@ class TaskStore:
                 self._unread.drop(tenant, task.name)
 
     def _make_room(self, tenant: str, size: int) -> Full | None:
-        """Forget what this tenant has fetched, until there is room; or say why there is none."""
+        """Forget results that this tenant has fetched, until there is room. Returns why there is none, or None."""
         while (full := self._shares.full(tenant, size)) is not None:
             oldest = self._fetched.oldest(tenant)
             if oldest is None:

@@ -1,7 +1,8 @@
-"""Who asks, in the gateway's terms: the tenant, the rank of its tier, the account it is held to.
+"""Who asks, in the gateway's terms: a *standing*, which is the tenant, the rank of its tier, and its account.
 
-Found out once for each identity, and kept with it; for those who only say who they are, by that name.
-The gateway keeps the `Standings`. What lets go of a request calls `release`: the gateway, a reservation, a flight.
+A standing is found out once for each identity, and kept with it. For clients that only send a `client_id` it is
+kept under that. The gateway has the `Standings`. The gateway, a reservation or a flight calls `release` when a
+request no longer counts as in flight.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,15 +10,15 @@ from collections.abc import Callable, Sequence
 from penstock.quota import Limiter, Limits
 from penstock.types import Accepted, Identity, Standing
 
-# Of a client_id or an identity, if any: the tenant and the rank of its tier.
+# Returns the tenant and the rank of its tier, given a client_id or an identity, if any.
 Tenants = Callable[[str | None, Identity | None], tuple[str, int]]
 
-MOST = 10_000  # names; with one more, all are forgotten, and those in use are soon back
+MOST = 10_000  # client ids; if there are more, all are forgotten, and those in use are soon back
 
 
 class Standings:
     def __init__(self, tenants: Tenants, limiter: Limiter | None, limits: Sequence[Limits | None]) -> None:
-        """`limits`: of each tenant of a tier, by rank; `limiter` keeps them to it."""
+        """`limits`: what each tenant of a tier may ask, by the tier's rank; `limiter` enforces them."""
         self._tenants = tenants
         self._limiter = limiter
         self._limits = limits
@@ -53,6 +54,7 @@ class Standings:
 
 
 def release(request: Accepted, now: float, *, refused: bool) -> None:
-    """Give a request's place in its tenant's account back. `refused`: nor does it count for the minute."""
+    """Note in its tenant's account that a request is no longer in flight. `refused`: it does not count for the
+    minute either."""
     if request.account is not None:
         request.account.release(now, refused=refused)

@@ -1,4 +1,5 @@
-"""Who waits for which reply. The first reply is the answer; whatever comes later finds nobody waiting."""
+"""The askers that wait for a reply at one gateway. `Gateway` makes one `Waiters`; flights, calls and reservations
+use it. The first reply to a request is its answer. A later reply is ignored."""
 
 import asyncio
 import logging
@@ -18,7 +19,7 @@ log = logging.getLogger("penstock.waiters")
 
 CLIENT_LEFT = Failure("CLIENT_LEFT", "the client left before it was answered")
 CANCELLED = Failure("CANCELLED", "cancelled by its asker")
-# Told to those whom a server that stops leaves without an answer.
+# The answer to those who still wait when a server stops.
 OUT_OF_TIME = Failure(
     Draining.code, "this server has stopped: the time that server.drain allows was over", retry_after=1.0
 )
@@ -28,9 +29,9 @@ WITHDRAWN = Outcome.CANCELLED, CANCELLED
 
 
 class Waiter(Struct, eq=False):
-    """One asker, from acceptance to its one answer.
+    """One asker and its request, until its one answer.
 
-    Once settled it lets go of the request and the asker: the wheel may hold it until the deadline.
+    Once settled it holds neither of them any more, because the wheel may hold the waiter until the deadline.
     """
 
     waiters: "Waiters"
@@ -42,25 +43,25 @@ class Waiter(Struct, eq=False):
     def is_queued(self) -> bool:
         return is_queued(self.request)
 
-    def give_up(self, ending: tuple[Outcome, Failure]) -> None:
-        """End it now; a request that has not gone to a worker never goes. Does nothing if it was answered
-        already."""
+    def end(self, ending: tuple[Outcome, Failure]) -> None:
+        """Answer the asker with this ending now. A request that has not gone to a worker never goes. Does nothing
+        if the asker was answered already."""
         if not self.settled:
             self.waiters.end(self.request, ending)
 
     def left(self) -> None:
-        self.give_up(LEFT)
+        self.end(LEFT)
 
     def withdraw(self) -> None:
-        self.give_up(WITHDRAWN)
+        self.end(WITHDRAWN)
 
     def expire(self) -> None:
         if not self.settled:
-            self.give_up((Outcome.EXPIRED, self.waiters.late(self.request)))
+            self.end((Outcome.EXPIRED, self.waiters.late(self.request)))
 
 
 class Waiters:
-    """All waiters, each under the key of its request. One deadline wheel for all of them."""
+    """All waiters, each under the key of its request. One wheel has the deadlines of all."""
 
     def __init__(
         self,
@@ -69,8 +70,9 @@ class Waiters:
         is_loading: Callable[[Request], bool] = lambda _: False,
         settled: Callable[[Sequence[Reply]], None] = lambda _: None,
     ) -> None:
-        """`is_loading`: whether the model of a request is loading, for the words to one that waited in vain.
-        `settled`: told of replies that were somebody's answers."""
+        """`withdraw`: takes a request back that nobody waits for any more. `is_loading`: says whether a request's
+        model is still loading; the message of a missed deadline mentions it. `settled` is called with the replies
+        that somebody waited for."""
         self._wheel = wheel
         self._is_loading = is_loading
         self._withdraw = withdraw
@@ -91,12 +93,18 @@ class Waiters:
         waiter = self._waiters.get(key)
         return None if waiter is None else waiter.request
 
+    def tenants(self) -> Iterator[str]:
+        """The tenant of each request that waits. This goes through all of them."""
+        return (waiter.request.tenant for waiter in self._waiters.values())
+
     def find(self, request_id: str) -> Passenger | None:
-        """The request with this id of its asker. It searches, so it is for people only."""
+        """Finds a request by the id that its asker gave it. It looks at every waiter, so only the admin plane may
+        call it."""
         requests = (waiter.request for waiter in self._waiters.values())
         return next((request for request in requests if request.request_id == request_id), None)
 
     def settle(self, replies: Sequence[Reply]) -> None:
+        """Give each reply to whoever waits for it."""
         settled = []
         take = self._waiters.pop
         for reply in replies:
@@ -109,7 +117,7 @@ class Waiters:
                 try:
                     asker.reply(reply)
                 except Exception:
-                    # One that fails must not keep the others from their answers.
+                    # If one asker fails, the others must still get their answers.
                     log.exception("an answer could not be given")
         if settled:
             self._settled(settled)
@@ -117,14 +125,15 @@ class Waiters:
             self._empty.set()
 
     async def none_left(self) -> None:
-        """Return when the last one is answered."""
+        """Wait until every waiter is answered."""
         if self._waiters:
             self._empty = asyncio.Event()
             await self._empty.wait()
 
     @contextmanager
     def unreported(self) -> Iterator[list[Reply]]:
-        """Report what is settled meanwhile only at the end, and as much of it as is left in this list."""
+        """While this context is open, settled replies are collected in the list and not reported. At the end, the
+        replies still in the list are reported. The caller may take replies out."""
         report, settled = self._settled, list[Reply]()
         self._settled = settled.extend
         try:
@@ -145,7 +154,7 @@ class Waiters:
 
     def end_all(self, failure: Failure) -> None:
         for waiter in list(self._waiters.values()):
-            waiter.give_up((Outcome.FAILED, failure))
+            waiter.end((Outcome.FAILED, failure))
 
     def end(self, request: Passenger, ending: tuple[Outcome, Failure]) -> None:
         outcome, failure = ending

@@ -1,11 +1,11 @@
 """Warming a worker up: batches that nobody asked for, so that no client pays for a size that is new.
 
     each size of the ladder, the smallest first   once, and then again: up to `AGAIN` times, or for `ENOUGH` seconds
-    it does not fit into memory                   the ladder ends there; the worker is ready, with smaller batches
+    a size does not fit into memory               the ladder ends there; the worker is ready, with smaller batches
     anything else goes wrong                      the worker is not ready
 
-Called by a slot, and whenever a backend is to take a slot over. How long all of it takes is not bounded, since each
-batch is: what gets on is not given up, and what hangs is.
+`warmth` calls it for a slot whose backend has started, and for a backend that is to take over. Each batch has a
+time limit, but the whole warm-up has none: a slow one may go on, and one that hangs is ended.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from penstock.types import Batch, Reason, Request, Result, Rung, Seconds, WarmUp
 
 log = logging.getLogger("penstock.worker")
 
-AGAIN, ENOUGH = 4, 0.1
+AGAIN, ENOUGH = 4, 0.1  # batches; seconds
 
 
 class Warmer:
@@ -38,16 +38,15 @@ class Warmer:
         per_item: bool = False,
         fits: Callable[[Sequence[bytes]], bool] = lambda inputs: True,
     ) -> None:
-        """`inputs`: JSON; those that the backend brings, if empty; None: nothing is run. `limit`: seconds that one
-        batch may take. `fits`: whether inputs cost no more than one batch may."""
+        """`inputs`: as JSON; if empty, those that the backend brings; if None, nothing is run. `limit`: seconds
+        that one batch may take. `fits`: says whether inputs cost no more than one batch may."""
         self._model, self._target = model, target
         self._inputs, self._sizes, self._limit = inputs, sizes, limit
         self._clock = clock
         self._per_item, self._fits = per_item, fits
 
     async def run(self, backend: Backend, worker: WorkerId) -> WarmUp | None:
-        """Warm up a backend that has started. Gives None if there is nothing to warm it up with. Raises
-        BackendError."""
+        """Warm up a backend that has started. Returns None if there are no inputs for that. Raises BackendError."""
         if self._inputs is None:
             return None
         inputs = self._inputs or getattr(backend, "warm_up_inputs", ())
@@ -76,8 +75,8 @@ class Warmer:
         return WarmUp(tuple(rungs), too_large, max(map(len, inputs)))
 
     def _batches(self, inputs: Sequence[bytes]) -> Iterator[list[bytes]]:
-        """The batches of the ladder, each with as many of the inputs as it holds, and the first ones again where it
-        holds more. The inputs that no size reaches come at the end."""
+        """The batches of the ladder. If a batch has room for more than all inputs, the first ones are repeated.
+        Inputs beyond the largest size come in further batches at the end."""
         largest = 0
         for size in self._sizes:
             batch = list(islice(cycle(inputs), size))

@@ -1,5 +1,5 @@
-"""Which sizes of batch the backend of one slot has run, before its first batch and in idle moments, and which of
-them fit into its memory. A slot has one of these, and tells it of starts and of batches.
+"""Which sizes of batch the backend of one slot has run, in its warm-up and in idle moments, and which of them fit
+into its memory. Each slot has one, and tells it of starts and of batches.
 """
 
 import logging
@@ -29,19 +29,20 @@ class Warmth:
         known_good: KnownGood,
         step_limit: Seconds,
     ) -> None:
-        """`idle_sizes`: what is run in idle moments, each step within `step_limit`."""
+        """`idle_sizes`: the sizes that are run in idle moments. `step_limit`: seconds that each such batch may
+        take."""
         self._worker, self._dock, self._clock = worker, dock, clock
         self._warmer = warmer
         self._ladder = IdleLadder(idle_sizes, known_good, step_limit)
-        self.warm_up = WarmUp()  # what came of it since the backend was started
+        self.warm_up = WarmUp()  # what came of all warm-up batches since the backend was started
         self.fit = Fit(worker)
 
     async def make(self, backend: Backend) -> WarmUp | None:
-        """Warm up a backend that has started. None if there is nothing to do that with. Raises BackendError."""
+        """Warm up a backend that has started. Returns None if there are no inputs for that. Raises BackendError."""
         return None if self._warmer is None else await self._warmer.run(backend, self._worker)
 
     def began(self, warm_up: WarmUp | None) -> None:
-        """A backend begins. What came of its warm-up is told before it takes its first batch."""
+        """Note that a backend begins to serve. The dock hears what came of its warm-up before its first batch."""
         self.warm_up = WarmUp()
         self._ladder.begin([] if warm_up is None else [rung.size for rung in warm_up.rungs])
         if warm_up is not None:
@@ -54,11 +55,11 @@ class Warmth:
 
     @property
     def step_is_due(self) -> bool:
-        """Whether an idle moment is of use."""
+        """Whether there is a batch to run in an idle moment."""
         return self._ladder.is_due(self._clock)
 
     async def step(self, backend: Backend) -> None:
-        """Run the next batch of the idle ladder. Raises BackendError, and then there is no next one."""
+        """Run the next batch of the idle ladder. If it raises BackendError, there is no next one."""
         try:
             warm_up = await self._ladder.step(backend, self._clock)
         except BackendError as error:

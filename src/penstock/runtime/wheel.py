@@ -1,8 +1,9 @@
-"""Many deadlines, one timer.
+"""Many deadlines, one timer. Waiters, tasks and results that are kept for a time stand on the wheel of their
+process.
 
 Nearly every deadline is settled long before it comes, so adding one must cost next to nothing: it is appended to
-a list, and no more. Each tick that list is gone through once; what is settled by then is forgotten, and only what
-still matters is put where its time will find it. A deadline fires within two ticks after its time, never before.
+a list, and no more. At each tick that list is gone through once. What is settled by then is forgotten, and the rest
+is sorted under the tick at which its time is up. A deadline fires within two ticks after its time, never before.
 """
 
 import asyncio
@@ -15,14 +16,14 @@ log = logging.getLogger("penstock.wheel")
 
 
 class Wheel:
-    __slots__ = ("_clock", "_loop", "_new", "_slots", "_tick", "_timer")
+    __slots__ = ("_by_tick", "_clock", "_loop", "_new", "_tick", "_timer")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, tick: float = 0.05) -> None:
         self._loop = loop
         self._clock = clock
         self._tick = tick
         self._new: list[Expiring] = []
-        self._slots: dict[int, list[Expiring]] = {}
+        self._by_tick: dict[int, list[Expiring]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, entry: Expiring) -> None:
@@ -37,19 +38,19 @@ class Wheel:
         new, self._new = self._new, []
         for entry in new:
             if not entry.settled:
-                self._slots.setdefault(ceil(entry.when / self._tick), []).append(entry)
-        for slot in sorted(slot for slot in self._slots if slot <= current):
-            for entry in self._slots.pop(slot):
+                self._by_tick.setdefault(ceil(entry.when / self._tick), []).append(entry)
+        for tick in sorted(tick for tick in self._by_tick if tick <= current):
+            for entry in self._by_tick.pop(tick):
                 if not entry.settled:
                     self._expire(entry)
-        if self._timer is None and (self._slots or self._new):
+        if self._timer is None and (self._by_tick or self._new):
             self._timer = self._loop.call_later(self._tick, self._turn)
 
     def _expire(self, entry: Expiring) -> None:
         try:
             entry.expire()
         except Exception:
-            # One that fails must not keep the others from their ends.
+            # If one fails, the others must still be ended.
             log.exception("a time limit could not be enforced")
 
     def close(self) -> None:
@@ -57,4 +58,4 @@ class Wheel:
             self._timer.cancel()
             self._timer = None
         self._new.clear()
-        self._slots.clear()
+        self._by_tick.clear()

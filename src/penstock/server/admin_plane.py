@@ -1,8 +1,9 @@
-"""The admin plane on an edge of its own: who may connect and ask there, and how much at once.
+"""The admin plane on an edge of its own: who may connect and ask there, and how much at once. `listen.py` makes
+both; the application behind it is `admin/app.py`.
 
-What is served is `admin.app`; `listen` starts both. A client that opens connections and says nothing must not keep
-the probes out. So when the admin plane is full, or one address has its share, the connection that has been silent
-longest makes room. Probes are always answered; of all other requests only `MOST_AT_ONCE` are handled at a time.
+A client that opens connections and sends nothing must not keep the probes out. So when the admin plane is full, or
+one address has its share, the connection that has been silent longest makes room. Probes are always answered; of
+all other requests only `MOST_AT_ONCE` are handled at a time.
 """
 
 import asyncio
@@ -27,17 +28,17 @@ from penstock.edge.tls import Tls
 from penstock.edge.url import split
 from penstock.errors import Internal, Overloaded, PenstockError
 
-MOST_CONNECTIONS = 1024
+MOST_CONNECTIONS = 1024  # of all addresses
 MOST_FROM_ONE = 512  # connections of one address
 MOST_AT_ONCE = 64  # requests, besides probes
-# How many of the oldest connections are looked at to find one that makes room. Not all of so many can be in use.
+# To find a connection that makes room, so many of the oldest are looked at. Not all of them can be in use.
 OLDEST = 2 * MOST_AT_ONCE
 
 log = logging.getLogger("penstock.admin")
 
 
 class AdminPlane:
-    """An App of the edge (see `edge`) in front of an ASGI application."""
+    """Implements `edge.app.App` for an ASGI application."""
 
     def __init__(self, app: ASGIApp, guard: Guard) -> None:
         self._app = app
@@ -68,7 +69,8 @@ class AdminPlane:
         self.handle(caller, POST, head.url, head.headers, body)
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
-        """Called before more of a body is read. No request here needs a body."""
+        """Returns no name: the admin plane has no tenants. Raises what the guard raises, before more of the body is
+        read."""
         self._guard.check(method, headers)
         return ""
 
@@ -133,7 +135,7 @@ class InOrder(set[Counted]):
         return iter(self._order)
 
     def silent(self) -> Counted | None:
-        """The oldest connection that never sent anything, or else the oldest without a request in hand."""
+        """Returns the oldest connection that never sent anything, or else the oldest without a request in hand."""
         oldest = [each for each in islice(self._order, OLDEST) if each.state < State.BUSY]
         return next((each for each in oldest if each.state == State.NEW), oldest[0] if oldest else None)
 
@@ -157,7 +159,8 @@ class AdminEdge(Edge):
 
     @property
     def full(self) -> bool:
-        """Asked for each new connection, once it is counted: another one makes room for it."""
+        """Whether there is no room for a connection that has come and is counted already. A silent one makes room
+        for it, if there is one."""
         if super().full:
             self._make_room(self.connections)
         return super().full
@@ -183,6 +186,8 @@ class AdminEdge(Edge):
 
 
 class AdminConnection(Connection):
+    """A connection that tells the edge its address."""
+
     __slots__ = ("_address",)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

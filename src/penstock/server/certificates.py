@@ -1,4 +1,5 @@
-"""Server certificates, as the configuration names them. Used by `life` and `roles` to make the TLS of an edge."""
+"""Makes the TLS of an edge from the files that the configuration names. Used by `life.py`, `roles/embedded.py` and
+`roles/gateway.py`."""
 
 from pathlib import Path
 
@@ -7,7 +8,8 @@ from penstock.edge.tls import ServerTls, TlsSettings
 
 
 def server_tls(config: Config) -> ServerTls | None:
-    """None if clients are served without TLS. Raises UserMistake for files that cannot be used."""
+    """Returns the TLS for clients; None if they are served without. Raises UserMistake for files that cannot be
+    used."""
     tls = config.tls
     if not tls.certificate:
         return None

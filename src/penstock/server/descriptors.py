@@ -1,6 +1,6 @@
 """File descriptors: each client connection takes one, and a process may open only so many.
 
-Used by `listen` when a process starts, and by the roles that have clients.
+Used by `listen.py` when a process starts, and by `roles/data_plane.py`.
 """
 
 import logging
@@ -12,7 +12,7 @@ log = logging.getLogger("penstock")
 
 # Descriptors kept for the probes, the admin plane, workers, Redis, the ledger, and clients that are refused.
 SPARE = 256
-SPARE_FOR_A_WORKER = 8
+SPARE_FOR_A_WORKER = 8  # and so many more for each worker
 PLENTY = 4096  # connections; a server that may have so many does not warn, unless more were asked for
 
 
@@ -24,7 +24,7 @@ def raise_limit() -> None:
 
 
 def connections_allowed(config: Config) -> int:
-    """`server.max_connections`, or fewer if this process cannot open so many, which the log says."""
+    """Returns `server.max_connections`, or fewer if this process cannot open so many. The log says so."""
     wanted = config.server.max_connections
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:

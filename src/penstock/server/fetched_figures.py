@@ -1,4 +1,5 @@
-"""The metrics pages of other processes, for the line of figures that `penstock up` shows."""
+"""Fetches the metrics pages of other processes, for the line of figures that `penstock up` shows. Used by
+`installation/plan.py`."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,7 +10,8 @@ PATIENCE = 2.0  # seconds for a page
 
 
 async def fetched(planes: Sequence[str], token: str) -> list[str]:
-    """The metrics of other processes, by their admin planes; one that does not answer is left out."""
+    """Returns the metrics page of each process. `planes`: the URLs of their admin planes. The page of one that does
+    not answer is empty."""
     headers = {"authorization": f"Bearer {token}"} if token else {}
 
     async def page(session: ClientSession, plane: str) -> str:

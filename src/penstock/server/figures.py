@@ -1,6 +1,7 @@
 """One line of figures every few seconds, for a person at a terminal: rate, latency, queue and busy share.
+`roles/serve.py` and `cli/up.py` call `show`.
 
-They are made from the metrics pages, as any other reader would make them. The hot path knows nothing of it.
+The figures are read from the metrics pages, so they cost requests nothing.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ _SAMPLE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Metrics of those who know: of requests, of queues, of workers. In one process all three are one."""
+    """Metrics pages as text: from gateways, batchers and workers. In one process all three are the same page."""
 
     requests: Sequence[str]
     queues: Sequence[str]
@@ -30,13 +31,15 @@ class Pages:
 
 @dataclass(slots=True)
 class Reading:
-    at: float
+    """The figures of all pages at one moment."""
+
+    at: float  # seconds
     ended: float = 0.0
     refused: float = 0.0
     queue: float = 0.0
     busy_seconds: float = 0.0
     workers: float = 0.0
-    within: dict[float, float] = field(default_factory=dict)  # seconds, and how many took no longer
+    within: dict[float, float] = field(default_factory=dict)  # by seconds, how many requests took no longer
 
 
 def read(pages: Pages, at: float) -> Reading:
@@ -62,7 +65,7 @@ def _samples(pages: Iterable[str]) -> Iterable[tuple[str, str, float]]:
 
 
 def line(before: Reading, now: Reading) -> str:
-    """What happened between the two; nothing where nothing did."""
+    """Returns the line for the time between two readings; empty if nothing happened."""
     span = now.at - before.at
     ended, refused = (max(0.0, now.ended - before.ended), max(0.0, now.refused - before.refused))
     if not (ended or refused or now.queue):
@@ -80,7 +83,8 @@ def line(before: Reading, now: Reading) -> str:
 
 
 def _percentile(within: dict[float, float], share: float) -> str:
-    """Straight between the bounds of the histogram, as Prometheus does it."""
+    """Returns a percentile as text. Between two bounds of the histogram it is interpolated, as Prometheus does
+    it."""
     limits = sorted(within)
     wanted = share * within[limits[-1]]
     low, below = 0.0, 0.0
@@ -98,7 +102,7 @@ Say = Callable[[str], None]
 
 
 async def show(fetch: Callable[[], Awaitable[Pages]], say: Say, every: float = EVERY) -> None:
-    """Until cancelled."""
+    """Writes a line every `every` seconds until cancelled, unless nothing happened."""
     before = read(await fetch(), monotonic())
     while True:
         await asyncio.sleep(every)

@@ -1,4 +1,5 @@
-"""The life of a server process, whatever its role: start, serve, drain, stop. The commands call `live`."""
+"""The life of a server process, whatever its role: start, serve, drain, stop. `roles/serve.py` and `cli/roles.py`
+call `live`."""
 
 import asyncio
 import logging
@@ -17,8 +18,8 @@ from penstock.server.listen import AdminListener, DataListener, bind, tune_proce
 
 log = logging.getLogger("penstock")
 
-# Seconds after the signal in which a client on an idle connection may still send a request. The answer then says
-# that the connection ends. To close it at once could cost the client a request that is on its way.
+# For so many seconds after the signal, a client on an idle connection may still send a request. The answer then
+# says that the connection ends. If it were closed at once, a request that is on its way would be lost.
 FAREWELL = 1.0
 
 
@@ -30,12 +31,12 @@ class Role(Protocol):
 
     @property
     def edge(self) -> Edge | None:
-        """Where clients connect; None in a role without clients."""
+        """The edge that clients connect to; None in a role without clients."""
         ...
 
     @property
     def tls(self) -> ServerTls | None:
-        """What that edge is encrypted with."""
+        """The TLS of that edge; None without TLS."""
         ...
 
     @property
@@ -43,26 +44,27 @@ class Role(Protocol):
 
     @property
     def started(self) -> "asyncio.Future[None]":
-        """Done when the role can serve; raises the mistake that keeps it from starting."""
+        """A future that is done when the role can serve. It raises the mistake that keeps the role from
+        starting."""
         ...
 
     @property
     def unfinished(self) -> int:
-        """How many requests it still owes an answer."""
+        """How many requests the role still owes an answer."""
         ...
 
     def start(self) -> None: ...
 
     def retire(self) -> None:
-        """Tells others that it is not ready any more, and serves on."""
+        """Tells others that the role is not ready any more, and serves on."""
         ...
 
     async def drain(self, seconds: float) -> bool:
-        """Takes nothing new and finishes what was taken. True if all of it was finished in time."""
+        """Takes nothing new and finishes what was taken. Returns True if all of it was finished in time."""
         ...
 
     def abandon(self) -> None:
-        """Time is up: answers everyone who still waits."""
+        """Answers everyone who still waits, because the time is up."""
         ...
 
     async def stop(self) -> None: ...
@@ -159,7 +161,8 @@ class _Signals:
         self.requested.set()
 
     async def first_of(self, started: "asyncio.Future[None]") -> bool:
-        """True if the role started; False if a signal came first. Raises what kept the role from starting."""
+        """Returns True if the role started, False if a signal came first. Raises what kept the role from
+        starting."""
         asked = asyncio.ensure_future(self.requested.wait())
         waited: list[asyncio.Future[Any]] = [started, asked]
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)

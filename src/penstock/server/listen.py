@@ -1,4 +1,5 @@
-"""Binds sockets, and lets the edges of the data plane and of the admin plane accept connections. Used by `life`."""
+"""Binds sockets, accepts connections, and gives them to the edges of the data plane and of the admin plane. Used by
+`life.py`."""
 
 import asyncio
 import ctypes
@@ -19,13 +20,13 @@ from penstock.server.descriptors import raise_limit
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's mallopt
 ADMIN_BODY = 64 * 1024  # bytes; no request to the admin plane needs a body
-TAKEN_ALONG = 63  # connections at most that are accepted beside another one, in one turn of the loop
-LOOK = 0.01  # seconds between two looks at which clients are still there when a server ends
+TAKEN_ALONG = 63  # further connections that are accepted along with one, at most, in one turn of the loop
+LOOK = 0.01  # seconds between two looks at whether all clients have gone, when a server ends
 LAST_WORDS = 0.5  # seconds for clients to notice that their connection has ended
 
 
 def bind(host: str, port: int, flag: str) -> socket.socket:
-    """A bound socket; port 0 finds a free port. Raises UserMistake that names the option `flag`."""
+    """Returns a bound socket; port 0 finds a free port. Raises UserMistake that names the option `flag`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -48,8 +49,8 @@ def url_of(bound: socket.socket, tls: Tls | None) -> str:
 class DataListener:
     """One port: accepts connections and gives them to an edge.
 
-    libuv accepts only one new connection in each turn of its loop (libuv#3696). If a thousand clients keep the
-    loop busy, a turn can take 40 ms, and no more than 24 new connections a second would get in. So when one comes,
+    libuv accepts only one new connection in each turn of its loop (libuv#3696). If a thousand clients keep the loop
+    busy, a turn can take 40 ms, so that no more than 25 new connections a second would get in. So when one comes,
     others that wait are accepted along with it.
     """
 
@@ -100,7 +101,8 @@ class DataListener:
         return self._server is not None and (not self._server.is_serving() or (tls is not None and tls.dead))
 
     async def finish(self, seconds: float) -> None:
-        """Accepts nobody new. Idle clients may send what is under way, and are closed after `seconds`."""
+        """Accepts no connection any more. Idle clients may still send a request that is on its way; after `seconds`
+        their connections are closed."""
         self._stop_listening()
         self._edge.retire()
         await self._until_all_left(seconds)
@@ -114,7 +116,8 @@ class DataListener:
             await asyncio.sleep(LOOK)
 
     def _stop_listening(self) -> None:
-        """Accepts those who have connected by now, because closing the socket would cut them off."""
+        """Accepts the clients that have connected by now, because closing the socket would cut them off. Then
+        stops."""
         if self._server is not None:
             self._take_along(self._backlog)
             self._server.close()

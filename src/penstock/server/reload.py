@@ -1,11 +1,12 @@
-"""`penstock serve --reload`: a function whose file has changed is started anew, and nobody notices.
+"""`penstock serve --reload`, for development: a function whose file has changed is started anew, and no client
+notices. `roles/reload.py` makes it and says which models are watched; `runtime/renewal.py` puts the new processes
+in their places.
 
-For development. A new process starts first; once it is ready it takes the place of the old one, between two
-batches. So for a while both are there, each with the model in memory. A file that cannot be loaded changes
-nothing: the old processes go on, and the log says what is wrong with it.
+A new process starts first. Once it is ready, it takes the place of the old one between two batches. So for a while
+both are there, each with the model in memory. A file that cannot be loaded changes nothing: the old processes go
+on, and the log says what is wrong with it.
 
-The files are looked at twice a second. That works on every file system, and a few dozen of them cost microseconds.
-`roles/reload.py` says which models these are, and `runtime/renewal.py` puts the new processes in their places.
+The files are looked at twice a second. That works on every file system, and a few dozen files cost microseconds.
 """
 
 import asyncio
@@ -23,15 +24,15 @@ from penstock.target import located, parse_target
 log = logging.getLogger("penstock.reload")
 
 EVERY = 0.5  # seconds
-# Files that are looked at for one function: a larger package is not one that is being written.
+# So many files are looked at for one function. Nobody is just writing a package that is larger.
 MOST_FILES = 2000
 
-Stamps = dict[Path, tuple[int, int]]  # for each file when it was written, and its size
+Stamps = dict[Path, tuple[int, int]]  # for each file, when it was written and its size
 
 
 @dataclass(frozen=True, slots=True)
 class Reloadable:
-    """A model that functions in Python files run."""
+    """A model whose workers run functions in Python files."""
 
     name: str
     functions: Sequence[str]  # their targets
@@ -39,6 +40,8 @@ class Reloadable:
 
 
 class Reloader:
+    """Implements `ports.process.Companion`."""
+
     def __init__(self, models: Sequence[Reloadable]) -> None:
         self._watched = [_Watched(model) for model in models]
         if not self._watched:
@@ -50,7 +53,7 @@ class Reloader:
         loops.keep("the reloader", self.run)
 
     async def close(self) -> None:
-        """Nothing to close: the processes belong to their slots."""
+        """Does nothing: the processes belong to their slots."""
 
     async def run(self) -> None:
         while True:
@@ -69,7 +72,7 @@ class _Watched:
         self._seen = self._stamps()
 
     def look(self) -> str:
-        """The name of a file that has changed since the last look; empty if none has."""
+        """Returns the name of a file that has changed since the last look; empty if none has."""
         now = self._stamps()
         changed = sorted(path for path, _ in now.items() ^ self._seen.items())
         self._seen = now
@@ -78,7 +81,7 @@ class _Watched:
     async def renew(self, changed: str) -> None:
         try:
             for word in self._model.functions:
-                parse_target(word)  # a slip in the target is found without starting anything
+                parse_target(word)  # finds a mistake in the target without starting a process
             await self._model.renew()
         except (UserMistake, BackendError) as error:
             log.error("%s changed and is not used: %s; the old one goes on", changed, error.message)
@@ -109,7 +112,8 @@ def _file_of(word: str) -> Path:
 
 
 def _sources(file: Path) -> Iterator[Path]:
-    """The modules beside a function's file and those in packages below: all that it can import from where it is."""
+    """Yields the function's file, the modules beside it, and those in packages below: all that it can import from
+    its folder."""
     folder = file.parent
     while (folder / "__init__.py").exists():
         folder = folder.parent

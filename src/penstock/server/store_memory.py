@@ -1,21 +1,21 @@
-"""How much memory the store may use that `penstock up` starts."""
+"""How much memory the store of `penstock up` may use. Used by `installation/supervisor.py`."""
 
 import os
 from pathlib import Path
 
 MIB = 2**20
 PART = 4  # of the machine's memory, or of the container's
-LEAST = 256 * MIB
+LEAST = 256 * MIB  # bytes that the store gets in any case
 _CONTAINER = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 def store_memory(said: int | None) -> int:
-    """Bytes: as the config says, or a quarter of what there is."""
+    """Returns the bytes that the store may use: as the configuration says, or a quarter of what there is."""
     return said if said is not None else max(LEAST, memory_here() // PART)
 
 
 def memory_here() -> int:
-    """Of this machine, or of the container if that is less."""
+    """Returns the memory of this machine in bytes, or of the container if that is less."""
     limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     for file in _CONTAINER:
         try:

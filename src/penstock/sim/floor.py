@@ -1,9 +1,9 @@
 """The floor: the latency that no policy can beat. `penstock sim` prints it beside its results.
 
-G workers can start a batch every τ at best, where τ is the time in which G workers do the work of one gap:
-G·τ = S(λ·τ). An arrival waits for the next start, τ/2 on average and q·τ at quantile q, and then for its batch,
-which takes G·τ. Where S is constant that is S·(1 + q/G). Where each request can have a worker of its own,
-nobody waits, and the floor is S(1).
+τ is the gap between two starts of a batch, λ the arrival rate, and S(n) the time of a batch of n. At best G workers
+start a batch every τ with G·τ = S(λ·τ). A request waits for the next start, τ/2 on average and q·τ at quantile q,
+and then for its batch, which takes G·τ. If S is constant, that is S·(1 + q/G). If each request can have a worker of
+its own, no request waits, and the floor is S(1).
 """
 
 from penstock.load.report import Spread
@@ -13,7 +13,8 @@ _QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "
 
 
 def floor(service: ServiceModel, workers: int, max_batch: int, rate: float) -> Spread | None:
-    """The floor of independent arrivals at a steady rate; None at or above capacity, where latency has no bound."""
+    """Returns the floor for independent arrivals at a steady rate; None at or above capacity, where latency has no
+    bound."""
     if workers * max_batch <= rate * service.seconds(max_batch):
         return None
     gap = _gap(service, workers, rate)
@@ -27,7 +28,8 @@ def floor(service: ServiceModel, workers: int, max_batch: int, rate: float) -> S
 
 
 def _gap(service: ServiceModel, workers: int, rate: float) -> float:
-    """Batches at or below the knee take `a`; past it the line through the knee decides."""
+    """Returns τ. A batch at or below the knee takes `a` seconds; beyond it the time grows by `b` for each
+    request."""
     a, b, knee = service.a * service.slow_factor, service.b * service.slow_factor, service.knee or 0
     gap = a / workers
     if rate * gap > knee:

@@ -1,8 +1,9 @@
-"""The server's own decisions in virtual time: arrivals and completions are events, nothing ever sleeps.
+"""The server's own decisions in virtual time: arrivals and completions are events, and nothing ever sleeps. Used by
+`study.py`, by tests and by the benchmarks.
 
 The kernel takes the place of the runtime: it feeds `core` with events and `now`, and carries out what `core`
-decides. The gateway is ideal: nothing takes time but the GPU. So the result shows what the policy is worth; how
-close a server comes to it is measured by `penstock bench`. Used by `study`, by tests and by the benchmarks.
+decides. The gateway is ideal: nothing takes time but the GPU. So the result shows what the policy is worth.
+`penstock bench` measures how close a server comes to it.
 """
 
 from array import array
@@ -20,15 +21,16 @@ from penstock.core.queued import Queued, Sealed
 from penstock.core.refusal import AdmissionRules
 from penstock.core.rules import BatchingRules
 from penstock.errors import BackendCrashed, BackendTimeout, BatchRejected
-from penstock.service_model import Fault, ServiceModel
-from penstock.types import Failure, Outcome, Reply, Result, Seconds, WorkerId
+from penstock.service_model import Fault, NewShapes, ServiceModel
+from penstock.types import Failure, Outcome, Reply, Result, Rung, Seconds, WarmUp, WorkerId
 
-RESTART = 1.0  # a crashed or hung worker is back after about this long
+RESTART = 1.0  # seconds, about, until a crashed or hung worker is back
+AGAIN = 4  # runs of a size in a warm-up, after its first
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What is simulated; only the schedule of arrivals is apart."""
+    """What is simulated, except the schedule of arrivals."""
 
     service: ServiceModel
     workers: int = 1
@@ -45,6 +47,7 @@ class Scenario:
     tenant_shares: Sequence[float] = ()  # of the arrivals, by tenant; empty: even shares
     poisoned: Sequence[float] = ()  # by tenant: the part of its requests that carries the service's poison
     own_parameters: bool = False  # each tenant has parameters of its own, so that tenants share no batch
+    warmed: Sequence[int] = ()  # sizes that each worker runs in a warm-up, before the first arrival
     seed: int = 0
 
 
@@ -70,7 +73,8 @@ class Run:
 
 
 def askers(scenario: Scenario) -> Iterator[tuple[str, int]]:
-    """Tenant and tier of each arrival. Drawn from random numbers of their own, the same for every policy."""
+    """Yields tenant and tier of each arrival. They are drawn from random numbers of their own, so that they are the
+    same for every policy."""
     rng = Random(f"{scenario.seed}/askers")
     shares, tenants = list(scenario.tier_shares), scenario.tenants
     ranks, parts = range(len(shares)), list(scenario.tenant_shares)
@@ -83,11 +87,13 @@ def askers(scenario: Scenario) -> Iterator[tuple[str, int]]:
 
 
 def _earlier(wake: Seconds | None, asked: Seconds | None) -> Seconds | None:
-    """When to wake. As in a server, a timer that is set early enough is kept: it asks the batcher when it fires."""
+    """Returns when to wake. As in a server, a timer that rings early enough is kept: it asks the batcher then."""
     return asked if wake is None or asked is None or asked < wake else wake
 
 
 class Kernel:
+    """Plays one schedule against one batcher."""
+
     def __init__(
         self,
         scenario: Scenario,
@@ -107,6 +113,7 @@ class Kernel:
         self._sequence = 0
         self._poison = scenario.service.poison.encode()
         self._restarts: Counter[WorkerId] = Counter()
+        self._new_shapes: dict[WorkerId, NewShapes] = {}
 
     def run(
         self, schedule: Sequence[float], costs: Sequence[float] | None = None, warmup: Seconds = 0.0
@@ -116,7 +123,7 @@ class Kernel:
         What arrives before `warmup` is simulated and not counted.
         """
         for index in range(self.scenario.workers):
-            self.batcher.worker_ready(WorkerId(f"sim/{index}"))
+            self._start(WorkerId(f"sim/{index}"))
         events, step, arrive = self._events, self._step, self._arrive
         make = self._requests(costs)
         wake: Seconds | None = None
@@ -136,13 +143,26 @@ class Kernel:
         run.busy_seconds += sum(worker.busy_seconds for worker in self.batcher.fleet.workers.values())
         return run
 
+    def _start(self, worker: WorkerId) -> None:
+        """Make a worker ready, after its warm-up if it has one. Every size that it has not run is new to it."""
+        service, rng = self.scenario.service, self._rng
+        self._new_shapes[worker] = new = NewShapes(service)
+        if self.scenario.warmed:
+            rungs = []
+            for size in self.scenario.warmed:
+                first, *again = [service.seconds(size, rng.gauss(0.0, 1.0)) for _ in range(1 + AGAIN)]
+                rungs.append(Rung(size, first + new.seconds(size), tuple(again)))
+            self.batcher.worker_warmed(worker, WarmUp(tuple(rungs)), 0.0)
+        self.batcher.worker_ready(worker)
+
     def _start_counting(self, now: Seconds) -> None:
         self._measured_from = now
         busy = sum(worker.busy_for(now) for worker in self.batcher.fleet.workers.values())
         self.run_so_far = Run(busy_seconds=-busy)
 
     def _next_event(self, wake: Seconds | None) -> Seconds | None:
-        """Plays what comes first: a completion, or the time at which the batcher asked to be woken."""
+        """Plays what comes first: a completion, or the time at which the batcher asked to be woken. Returns when to
+        wake next."""
         if self._events and (wake is None or self._events[0][0] <= wake):
             now, _, happen = heappop(self._events)
             happen(now)
@@ -178,7 +198,7 @@ class Kernel:
         return make
 
     def _arrive(self, request: Queued, now: Seconds) -> bool:
-        """Whether the batcher must take a step. A refused request changes nothing."""
+        """Offers a request, or refuses it. Returns whether the batcher must take a step."""
         run, admission = self.run_so_far, self._admission
         run.sent_by_tier[request.tier] += 1
         run.sent_by_tenant[request.tenant] += 1
@@ -229,6 +249,7 @@ class Kernel:
         if self._on_dispatch is not None:
             self._on_dispatch(now, worker, batch)
         seconds = service.seconds(rows, rng.gauss(0.0, 1.0) if service.jitter else 0.0)
+        seconds += self._new_shapes[worker].seconds(rows)
         fault = service.fault(rng.random())
         poisoned = self._poison and any(self._poison in request.input for request in batch.requests)
         limit = batch.limit
@@ -251,7 +272,7 @@ class Kernel:
         back = now + backoff(1, RESTART, RESTART, self._restarts[worker])
         self.batcher.finished(worker, batch_id, failure, now)
         self.batcher.worker_gone(worker, now, back)
-        self._at(back, lambda _: self.batcher.worker_ready(worker))
+        self._at(back, lambda _: self._start(worker))
 
     def _at(self, when: Seconds, happen: Callable[[Seconds], None]) -> None:
         self._sequence += 1

@@ -1,6 +1,7 @@
-"""Plays one schedule under a policy and reports the result beside the floor; shows several side by side.
+"""Plays one schedule under one policy, and shows what came of it. Used by `cli/sim.py` and by the benchmarks.
 
-Used by `cli/sim.py` and by the benchmarks.
+`study` plays the schedule and returns a `Finding`. `render` shows one finding in full, or several side by side,
+with the floor: the latency that no policy can beat.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,8 @@ STRIDE = 5_000  # arrivals between two updates of the progress line
 
 @dataclass(frozen=True, slots=True)
 class Tier:
+    """How many requests of one tier were sent, and served in time."""
+
     sent: int
     in_time: int
 
@@ -35,11 +38,11 @@ class Finding:
     """What one policy made of the schedule."""
 
     summary: Summary
-    tiers: Mapping[str, Tier]  # empty if there is only one
+    tiers: Mapping[str, Tier]  # empty if there is only one tier
     floor: Spread | None
 
     def as_dict(self) -> dict[str, object]:
-        """The fields of the summary, with the tiers and the floor, which only a simulator knows."""
+        """Returns the fields of the summary, the tiers, and the floor, which only a simulator knows."""
         tiers = {name: {**asdict(tier), "share": round(tier.share, 4)} for name, tier in self.tiers.items()}
         floor = None if self.floor is None else asdict(self.floor)
         return {**self.summary.as_dict(), "tiers": tiers, "floor_ms": floor}
@@ -58,10 +61,10 @@ def study(
     by_cost = scenario.rules.max_cost < float("inf") or scenario.rules.group_lengths
     costs = schedule.tokens if by_cost else None
     run = kernel.run(times if progress is None else _Watched(times, progress), costs, warmup)
-    shown = tiers if len(scenario.tier_shares) > 1 else ()
+    shown_tiers = tiers if len(scenario.tier_shares) > 1 else ()
     return Finding(
         _summary(run, scenario, schedule, warmup),
-        {name: Tier(run.sent_by_tier[i], run.in_time_by_tier[i]) for i, name in enumerate(shown)},
+        {name: Tier(run.sent_by_tier[i], run.in_time_by_tier[i]) for i, name in enumerate(shown_tiers)},
         floor,
     )
 
@@ -104,8 +107,8 @@ class _Watched(Sequence[float]):
         return self._times[index]
 
 
-def shown(findings: Mapping[str, Finding]) -> RenderableType:
-    """Findings for people: one policy in full, several side by side."""
+def render(findings: Mapping[str, Finding]) -> RenderableType:
+    """Returns findings, by policy, as tables for people: one in full, several side by side."""
     parts: list[RenderableType]
     first = next(iter(findings.values()))
     if len(findings) == 1:

@@ -1,2 +1,2 @@
-"""What the processes of an installation say to each other: structs, and their bytes. `cluster` and the adapters
-to a bus use it; whatever carries the bytes, it is not here."""
+"""What the processes of an installation say to each other: structs, and their bytes. `cluster` and the adapters to
+a bus use these. How the bytes are carried is not in this folder."""

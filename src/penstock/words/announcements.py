@@ -1,6 +1,7 @@
-"""What a worker announces of a model, so that gateways and batchers treat it alike.
+"""What a worker announces of a model, so that gateways and batchers treat it alike. `cluster/announcements.py`
+makes and reads it; the registry carries it.
 
-Not its target or headers: where it runs and with which secrets is the worker's business alone.
+The target and headers of a model are not in it: only the worker needs to know where it runs and with which secrets.
 """
 
 from msgspec import UNSET, UnsetType, structs
@@ -9,7 +10,7 @@ from penstock.words.basics import Finite, RegistryWord, reader
 
 
 class ModelAnnouncement(RegistryWord, kw_only=True):
-    """The names and defaults are those of a model's configuration."""
+    """One model. Names and defaults are those of its section in the configuration."""
 
     max_batch: int = 64
     max_wait: Finite = 0.05
@@ -35,13 +36,14 @@ class ModelAnnouncement(RegistryWord, kw_only=True):
     takes_parameters: bool = True
     parameter_names: list[str] | None = None  # the names of the parameters that the model takes; None: any
     scalar_parameters: bool = False  # whether it takes strings, numbers and switches only
-    # The sizes that a batch may have. Absent where it may have any: an older process knows only that.
+    takes_bytes: bool = False  # whether an input may be bytes; an older worker knows of none
+    # The sizes that a batch may have. Absent if any size is allowed, which is all that an older process knows.
     batch_sizes: str | tuple[int, ...] | UnsetType = UNSET
 
     @property
     def batching(self) -> "ModelAnnouncement":
         """The part that matters to a batcher: only gateways have a use for the rest."""
-        return structs.replace(self, takes_parameters=True, parameter_names=None)
+        return structs.replace(self, takes_parameters=True, parameter_names=None, takes_bytes=False)
 
 
 read_announcement = reader(ModelAnnouncement)

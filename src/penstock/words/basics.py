@@ -1,9 +1,10 @@
-"""What all words have in common: how a version is told, and which numbers may stand in them.
+"""What all words have in common: how their version is written, and which numbers may be in them. The other modules
+of this folder use it, and so do adapters that meet words they cannot read (`Garbled`).
 
 A message or an envelope is MessagePack behind one byte for its version. What lies in the registry is JSON with a
-`format`; where that is absent, it is the first. In both forms a process of another release may say more or less.
-What is not known is skipped, and what is missing has its default. A new version is only for what would be
-misunderstood.
+`format`; if that is absent, it is format 1. In both forms a process of another release may send more fields or
+fewer: unknown fields are skipped, and missing ones have their defaults. The version changes only if an older
+process would misunderstand a word.
 """
 
 from collections.abc import Callable
@@ -16,8 +17,7 @@ T = TypeVar("T")
 VERSION = b"\x01"
 FORMAT = 1
 
-# A number that a queue can be ordered by: what is not a number, or is infinite, is as unreadable as a broken
-# list.
+# Numbers that a queue can be ordered by. A word with NaN or an infinite number in it counts as unreadable.
 Finite = Annotated[float, Meta(ge=-1e12, le=1e12)]
 Amount = Annotated[float, Meta(ge=0.0, le=1e12)]
 Count = Annotated[int, Meta(ge=0)]
@@ -25,17 +25,17 @@ Known = Annotated[int, Meta(ge=1, le=FORMAT)]
 
 
 class Garbled(Exception):
-    """These bytes are not a word of ours, or of a version that we do not speak: they are to be set aside and
-    skipped."""
+    """Raised for bytes that are no word of ours, or of a version that we do not know. They are to be set aside."""
 
 
 class RegistryWord(Struct, kw_only=True):
-    """What lies in the registry about a process or a model, as JSON."""
+    """A word that lies in the registry, about a process or a model. It is written as JSON."""
 
     format: Known | UnsetType = UNSET
 
 
 def content(body: bytes) -> memoryview:
+    """The MessagePack of a message or envelope, without its version. Raises Garbled for another version."""
     if body[:1] != VERSION:
         raise Garbled(f"a message of version {body[0] if body else 'nothing'}, and we speak {VERSION[0]}")
     return memoryview(body)[1:]
@@ -46,7 +46,7 @@ def write(word: RegistryWord) -> bytes:
 
 
 def reader(of: type[T]) -> Callable[[bytes], T]:
-    """A function that reads what `write` has written. It raises Garbled."""
+    """Returns a function that reads what `write` has written. That function raises Garbled."""
     decode = json.Decoder(of).decode
 
     def read(text: bytes) -> T:

@@ -1,9 +1,10 @@
 """What a gateway says to the batchers: the requests that it has accepted, and those it withdraws, many at once.
+Publishers write envelopes (`encode_envelope`), and batchers' intakes read them.
 
-Lists and not maps: half the bytes, and no field names to spell a thousand times a second. A field may be added at
-the end of a list, with a default: older readers skip it.
-No envelope holds a time of the day. What is left of a limit travels as seconds left, and `sent` is the sender's own
-monotonic clock, which means something only beside its other envelopes.
+Structs are written as lists and not as maps: that takes half the bytes, and no field names have to be written. A
+field may be added at the end of a list, with a default: older readers skip it.
+No envelope holds a time of day. A time limit is sent as the seconds that are left. `sent` is on the sender's own
+monotonic clock, so it can only be compared with the sender's other envelopes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,8 +37,8 @@ class WireRequest(Struct, array_like=True, gc=False):
     tracestate: str | None = None
 
     def request(self, kind: type[Taken], gateway: str, sent: float) -> Taken:
-        """The request as a batcher has it in hand. `gateway`: the mailbox for its answer. `sent`: when it was
-        sent, on the batcher's own clock."""
+        """The request as a batcher has it. `kind`: its class there. `gateway`: the mailbox for its answer. `sent`:
+        when it was sent, on the batcher's own clock."""
         return kind(
             self.key, self.model, self.input, sent, sent + self.expires_in, sent + self.deadline_in,
             self.request_id, self.parameters, self.tenant, self.tier, self.cost, self.length,
@@ -46,7 +47,7 @@ class WireRequest(Struct, array_like=True, gc=False):
 
 
 class Envelope(Struct, array_like=True):
-    """What one gateway had to say at one moment."""
+    """One envelope of one gateway."""
 
     gateway: str  # the gateway's mailbox
     sent: Finite
@@ -55,10 +56,10 @@ class Envelope(Struct, array_like=True):
 
 
 class Salvaged(Struct):
-    """What can be read of an envelope that cannot be read as a whole."""
+    """The readable part of an envelope that cannot be read as a whole."""
 
     envelope: Envelope
-    unreadable: list[str]  # keys of requests that cannot be read, and whose askers wait all the same
+    unreadable: list[str]  # the keys of requests that cannot be read, so that their askers can be told
 
 
 class _RawEnvelope(Struct, array_like=True):
@@ -76,8 +77,8 @@ _anything = msgpack.Decoder().decode
 
 
 def encode_envelope(gateway: str, requests: Iterable[Request], withdrawn: Sequence[str], now: float) -> bytes:
-    """The bytes of an envelope. Rows are plain tuples in the order of `WireRequest`: this runs for every request
-    there is. Few have a tracestate."""
+    """The bytes of an envelope. Requests are written as plain tuples in the order of `WireRequest`, which is
+    faster: this runs for every request. Few have a tracestate."""
     rows = [
         (
             r.key, r.model, r.input, r.parameters, r.tenant, r.tier, r.cost, r.length, r.request_id,
@@ -91,14 +92,13 @@ def encode_envelope(gateway: str, requests: Iterable[Request], withdrawn: Sequen
 def decode_envelope(body: bytes) -> Envelope:
     try:
         return _envelope(content(body))
-    except (DecodeError, UnicodeDecodeError) as error:  # what it says may quote a value, but never an input
+    except (DecodeError, UnicodeDecodeError) as error:  # its message may quote a value, but never an input
         raise Garbled(f"an envelope that cannot be read: {error}") from None
 
 
 def salvage_envelope(body: bytes) -> Salvaged:
-    """What can be read of an envelope that `decode_envelope` refused. One request of another version must not
-    cost its neighbours their answers, and its asker is to be told. Raises Garbled where not even the gateway can
-    be read."""
+    """Read what can be read of an envelope that `decode_envelope` refused. So the other requests in it get their
+    answers, and the askers of unreadable ones can be told. Raises Garbled if not even the gateway can be read."""
     try:
         raw = _raw_envelope(memoryview(body)[1:])
     except (DecodeError, UnicodeDecodeError) as error:

@@ -1,6 +1,7 @@
-"""What a process says of itself with each heartbeat, which is all that the others know of it.
+"""What a process says of itself with each heartbeat, which is all that the others know of it. Each member in
+`cluster` makes its own heartbeat; registries write and read them.
 
-What is known is read strictly: a value must have the type of its field, so that nobody stumbles over it later.
+Known fields are read strictly: a value must have the type of its field. Unknown fields are skipped.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,13 +36,13 @@ class LoadReport(Struct, kw_only=True):
 
     queue_depth: Count
     requests_per_second: Finite
-    # What the workers can do, and the depths at which tiers are refused. These are None while that is unknown.
+    # How much the workers can do, and the depths at which tiers are refused; None while no batch has been seen.
     capacity_rps: Finite = 0.0
     warning_depth: Finite | None = None
     critical_depth: Finite | None = None
     workers_healthy: Count = 0
     backlog_seconds: Finite = 0.0  # seconds until what waits now has been done
-    padded_share: Finite = 0.0  # the part of what the workers ran of late that was padding
+    padded_share: Finite = 0.0  # the part of the inputs that the workers ran lately that was padding
 
 
 class BatcherHeartbeat(Heartbeat, kw_only=True):
@@ -69,7 +70,7 @@ class SlotReport(Struct, kw_only=True):
     in_flight: Count = 0  # requests on the slot
     batches: Count = 0
     busy_seconds: Finite = 0.0
-    relative_service_time: Finite | None = None  # None where only a batcher could know it
+    relative_service_time: Finite | None = None  # a multiple of the model's; None: only a batcher knows it
     restarts: Count = 0
     version: str = ""
     last_error: str = ""
@@ -95,8 +96,7 @@ class Members(TypedDict):
 
 
 def _reader(of: type[H]) -> Callable[[bytes], H]:
-    """A reader of heartbeats. A process says where it runs, whatever else it says; what says nothing of that is
-    no heartbeat."""
+    """Returns a reader of heartbeats. It refuses a heartbeat that does not say where the process runs."""
     read = reader(of)
 
     def read_process(text: bytes) -> H:

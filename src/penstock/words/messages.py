@@ -1,8 +1,9 @@
-"""Messages between processes: to the mailbox of one, or into the record of a task.
+"""Messages between processes: to the mailbox of one, or into the record of a task. `cluster` writes and reads them;
+the adapters to a bus write `Notice` and `Departed`.
 
-Lists and not maps: half the bytes, and no field names to spell a thousand times a second. A field may be added at
-the end of a list, with a default: older readers skip it.
-No message holds a time of the day.
+Structs are written as lists and not as maps: that takes half the bytes, and no field names have to be written. A
+field may be added at the end of a list, with a default: older readers skip it.
+No message holds a time of day.
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ class Member(Struct, array_like=True, gc=False):
     tracestate: str | None = None
 
     def request(self, model: str, now: float) -> Request:
-        """The request as the worker's slot has it. Its limits are the batcher's to watch."""
+        """The request as the worker's slot has it. It has no deadline there: the batcher watches that."""
         return Request(
             self.key, model, self.input, now, now, now, self.request_id or self.key, tenant=self.tenant,
             traceparent=self.traceparent, tracestate=self.tracestate,
@@ -36,6 +37,8 @@ class Member(Struct, array_like=True, gc=False):
 
 
 class Dispatch(Struct, array_like=True, tag="d"):
+    """A batch for one slot."""
+
     batch_id: int
     batcher: str
     slot: str
@@ -82,7 +85,7 @@ class Failed(Struct, array_like=True, tag="f"):
 
 
 class Notice(Struct, array_like=True, tag="t", gc=False):
-    """A task that somebody at this gateway waits for, or that counts here, is over."""
+    """A task is over, for which an asker at this gateway waits, or which this gateway counts as in flight."""
 
     task: str  # the task's name
     status: TaskStatus
@@ -90,7 +93,7 @@ class Notice(Struct, array_like=True, tag="t", gc=False):
 
 
 class Question(Struct, array_like=True, tag="q", gc=False):
-    """What became of a request? Somebody at another gateway wants to know."""
+    """Another gateway asks what became of a request."""
 
     gateway: str  # the mailbox of the gateway that asks
     request_id: str
@@ -108,7 +111,7 @@ class Told(Struct, array_like=True, tag="o", gc=False):
 
 
 class ItemFailure(Struct, array_like=True, gc=False):
-    """One member of a batch that was executed, and has no output."""
+    """The failure of one member of a batch, while others have outputs."""
 
     place: Count  # its place in the batch
     code: str
@@ -129,7 +132,7 @@ class Finished(Struct, array_like=True, tag="x"):
     message: str = ""
     details: str = ""
     splittable: bool = False
-    executed: Count = 0  # inputs that the backend was given, where repeated ones were left out
+    executed: Count = 0  # inputs that the backend was given, if that is not one for each member; otherwise 0
     failed: list[ItemFailure] = []
     padding: Count = 0  # inputs that were repeated to fill the batch; `executed` counts them
 
@@ -146,7 +149,7 @@ class Finished(Struct, array_like=True, tag="x"):
 
 
 class Departed(Struct, array_like=True, tag="g", gc=False):
-    """A process has died: whoever started it has seen it."""
+    """A process has died, as its supervisor saw."""
 
     kind: str  # the kind of process, as in the registry
     name: str
@@ -178,8 +181,8 @@ def encode(message: Message) -> bytes:
 
 
 def member_of(request: Accepted, task: str) -> MemberRow:
-    """A member as a row in the order of `Member`, without the fields at its end that say nothing. A tracestate
-    means nothing alone."""
+    """A member as a row in the order of `Member`. Empty fields at the end are left out. A tracestate without a
+    traceparent is left out too."""
     row = (request.key, request.gateway, request.input, task, request.tenant)
     request_id = "" if request.request_id == request.key else request.request_id
     if request.traceparent is not None:
@@ -209,8 +212,8 @@ def encode_execution(worker: str, batch_id: int, batch_size: int, seconds: float
 
 
 def decode_execution(body: bytes) -> Execution:
-    """The execution in a task's record. When it started is not known, since each process has a clock of its own.
-    A record that cannot be read is of no consequence."""
+    """The execution in a task's record. When it started is not known, since each process has a clock of its own. If
+    the record cannot be read, the execution is empty."""
     try:
         said = _executed(content(body))
     except (DecodeError, UnicodeDecodeError, Garbled):
@@ -219,6 +222,6 @@ def decode_execution(body: bytes) -> Execution:
 
 
 def task_name(tenant: str, task_id: str) -> str:
-    """The name of a task among processes. Tenants choose their ids, and two may choose the same; an id has no
-    slash in it."""
+    """The name of a task among processes. It has the tenant in it, because two tenants may choose the same id. An
+    id has no slash in it."""
     return f"{tenant}/{task_id}"

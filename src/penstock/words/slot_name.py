@@ -1,4 +1,5 @@
-"""How a slot is called among processes: its worker process, its model, and its number there."""
+"""The name of a slot among processes: its worker process, its model, and its number there.
+`cluster/worker_slots.py` gives names; batchers read them."""
 
 from msgspec import Struct
 
@@ -27,6 +28,6 @@ class SlotName(Struct, frozen=True):
 
 
 def process_of(slot: str) -> str:
-    """The worker process of a slot, which is also its mailbox. It is asked for every batch, so it makes no
-    `SlotName`."""
+    """The worker process of a slot, which is also the name of its mailbox. This is called for every batch, so it
+    makes no `SlotName`."""
     return slot.partition("/")[0]

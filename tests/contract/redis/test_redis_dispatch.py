@@ -10,7 +10,7 @@ from redis_kit import ask, named, opened, running, until
 from penstock.adapters.redis.bus.mailbox import Mailbox, Post
 from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.adapters.redis.records import task_endings
-from penstock.adapters.redis.records.task_endings import Outcomes
+from penstock.adapters.redis.records.task_endings import RedisEndings
 from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.worker_post import WorkerPost
@@ -31,7 +31,7 @@ class Office:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.post = Post(store)
-        self.endings = Outcomes(store, self.post)
+        self.endings = RedisEndings(store, self.post)
         self.arrived: dict[str, list[Message]] = {}
 
     def dispatcher(self) -> Dispatcher:

@@ -12,7 +12,7 @@ from penstock.adapters.redis.link.names import TASK_BUCKETS, bucket_of
 from penstock.adapters.redis.link.scripts import Script
 from penstock.adapters.redis.records.ended_tasks import EndedTasks
 from penstock.adapters.redis.records.idempotency import RedisClaims
-from penstock.adapters.redis.records.task_endings import Outcomes
+from penstock.adapters.redis.records.task_endings import RedisEndings
 from penstock.adapters.redis.records.task_scripts import MOST_ENDED
 from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.idempotency import Keyed
@@ -58,7 +58,7 @@ class Tasks:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._tasks = RedisTasks(store, "gateway", Post(store), ttl=60.0)
-        self._outcomes = Outcomes(store, Post(store))
+        self._outcomes = RedisEndings(store, Post(store))
 
     async def new(self) -> Passenger:
         request = ask(task=True)

@@ -12,7 +12,7 @@ from penstock.adapters.redis.bus.mailbox import Post
 from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.adapters.redis.records import holdings
 from penstock.adapters.redis.records.idempotency import RedisClaims
-from penstock.adapters.redis.records.task_endings import Outcomes
+from penstock.adapters.redis.records.task_endings import RedisEndings
 from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.errors import NotFound, Overloaded, OverQuota
 from penstock.idempotency import Keyed
@@ -49,7 +49,7 @@ class Kit:
         post = Post(store)
         self.tasks = RedisTasks(store, "here", post, ttl, holdings.tasks(number, size, 0.4))
         self._claims = RedisClaims(store, post, ttl, ttl, holdings.keyed(size, 0.4))
-        self._outcomes = Outcomes(store, post)
+        self._outcomes = RedisEndings(store, post)
 
     async def new(self, tenant: str, size: int = 10) -> Passenger:
         request = ask(b"x" * size, task=True)
@@ -134,7 +134,7 @@ def test_a_result_that_was_read_makes_room_and_one_that_nobody_has_read_is_kept(
             await redis.tasks.peek(first.request_id, "anna")  # by people who look after the server
             assert (await redis.tasks.find(second.request_id, "anna")).status is TaskStatus.SUCCESS
             await redis.new("anna")
-            with pytest.raises(NotFound, match="made room"):
+            with pytest.raises(NotFound, match="has made room"):
                 await redis.tasks.find(second.request_id, "anna")
             await redis.tasks.wait(third.request_id, "anna", 0.0)
             await redis.new("anna")

@@ -16,7 +16,7 @@ from penstock.adapters.redis.link.scripts import Argument, Script
 from penstock.adapters.redis.records.holdings import keyed
 from penstock.adapters.redis.records.idempotency import RedisClaims
 from penstock.adapters.redis.records.idempotency_scripts import CLAIM, FORGET, PLACE
-from penstock.adapters.redis.records.task_endings import Outcomes
+from penstock.adapters.redis.records.task_endings import RedisEndings
 from penstock.adapters.redis.records.task_scripts import WATCH
 from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.errors import StoreDown
@@ -38,7 +38,7 @@ class Kit:
         self.store = store
         self.names = [store.keys.task(TASK), store.keys.watch(TASK)]
         self.held = store.keys.held(TASK)
-        self.outcomes = Outcomes(store, Post(store))
+        self.outcomes = RedisEndings(store, Post(store))
 
     async def claim(
         self, by: str, *, tenant: str = "anna", fingerprint: str = "f1", place_ms: int = HOUR, ms: int = HOUR
@@ -196,7 +196,7 @@ def test_the_record_tells_who_asked_first_and_how_it_was_executed(redis_settings
                 assert (record.status, record.asked, record.answer) == (TaskStatus.PENDING, "mine", None)
                 assert [notice.status for notice in notices] == [TaskStatus.PENDING]
             execution = encode_execution("w", 7, 4, 0.5, "v2")
-            await Outcomes(store, post).settle([Ended(TASK, Outcome.SUCCESS, b"1", execution=execution)])
+            await RedisEndings(store, post).settle([Ended(TASK, Outcome.SUCCESS, b"1", execution=execution)])
             over = await tasks.find(NAME.id, "anna")
             assert over.answer is not None
             found = over.answer.execution

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from redis.exceptions import OutOfMemoryError
 
+from penstock.adapters.redis.bus import scripts
 from penstock.adapters.redis.bus.mailbox import Post
-from penstock.adapters.redis.link import scripts
 from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.adapters.redis.link.scripts import Script
 from penstock.errors import StoreDown

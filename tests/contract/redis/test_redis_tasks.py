@@ -10,7 +10,7 @@ from redis_kit import ask, named, opened, until
 
 from penstock.adapters.redis.bus.mailbox import Mailbox, Post
 from penstock.adapters.redis.link.connect import RedisSettings, Store
-from penstock.adapters.redis.records.task_endings import Outcomes
+from penstock.adapters.redis.records.task_endings import RedisEndings
 from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.errors import NotFound, StoreDown
 from penstock.ports.tasks import Ended
@@ -30,7 +30,7 @@ class Kit:
         post = Post(store)
         self.here = RedisTasks(store, "here", post, ttl)
         self.there = RedisTasks(store, "there", post, ttl)
-        self.outcomes = Outcomes(store, post)
+        self.outcomes = RedisEndings(store, post)
 
     async def new(self, tenant: str = "") -> Passenger:
         request = ask(task=True)

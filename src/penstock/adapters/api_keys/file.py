@@ -1,5 +1,7 @@
 """API keys in a JSON file: for one machine, or for files that something else distributes.
 
+`roles/key_store.py` and `roles/embedded.py` make it. `auth/watch.py` reads it, and `penstock keys` changes it.
+
 A change is written to another file, which then takes the old one's place, so that readers see the old or the new
 file and nothing between. Writers take turns by a lock on a third file, because every write makes a new file of
 keys.
@@ -23,7 +25,7 @@ from penstock.auth.records import KeyRecord
 from penstock.errors import StoreDown, UserMistake
 
 FORMAT = 1  # of the file
-MOST_BYTES = 256 * 2**20
+MOST_BYTES = 256 * 2**20  # of the file that are read
 
 
 class _Contents(msgspec.Struct):
@@ -35,7 +37,8 @@ _decoder = msgspec.json.Decoder(_Contents)
 
 
 class KeysFile:
-    """A `KeyStore`. The file is used in threads: the disk may be slow, and another writer may hold the lock."""
+    """Implements `auth.records.KeyStore`. The file is used in threads, because the disk may be slow and another
+    writer may hold the lock."""
 
     def __init__(self, path: Path, now: Callable[[], float] = time.time) -> None:
         self._path = path
@@ -67,7 +70,7 @@ class KeysFile:
         return next(record for record in changed if record.id == key_id)
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Does nothing: no file is held open."""
 
     def _revoked(self, record: KeyRecord) -> KeyRecord:
         return record if record.revoked is not None else replace(record, revoked=self._now())
@@ -130,6 +133,7 @@ class KeysFile:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
+        """Holds the lock while the file of keys is changed, so that no other process changes it meanwhile."""
         target = self._path.resolve()
         if not target.parent.is_dir():
             raise UserMistake(
@@ -146,7 +150,7 @@ class KeysFile:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Translates what the system says of the file into a message that says what to do."""
+        """Translates an error of the file system into a message that says what to do."""
         try:
             yield
         except FileNotFoundError:

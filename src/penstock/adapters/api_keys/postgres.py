@@ -20,8 +20,8 @@ from penstock.errors import StoreDown, UserMistake
 T = TypeVar("T")
 Connection = Any  # asyncpg comes without types
 
-TIME_LIMIT = 3.0  # seconds for one question
-_LETTING_GO = 0.5  # seconds for a connection or a cancelled question to end
+TIME_LIMIT = 3.0  # seconds for one read or change
+_LETTING_GO = 0.5  # seconds for a connection, or a cancelled read or change, to end
 _FAULTS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 _LOCK = 0x70656E6B65797300  # "penkeys" in ASCII: one process at a time makes the tables
 
@@ -43,7 +43,8 @@ _REVOKE = f"UPDATE penstock_keys SET revoked = {_NOW} WHERE id = $1 AND revoked 
 
 
 class PostgresKeys:
-    """A `KeyStore`. One connection, made when it is needed, and thrown away after whatever went wrong."""
+    """Implements `auth.records.KeyStore`. It has one connection, which is made when it is needed and thrown away
+    after any error."""
 
     def __init__(self, url: str, time_limit: float = TIME_LIMIT) -> None:
         self._url = url
@@ -53,7 +54,7 @@ class PostgresKeys:
         self._seen = False  # whether the tables were ever there
 
     async def version(self) -> object:
-        """The stamp. Once the tables were there, a database without them counts as one that is away."""
+        """Returns the stamp. A database that had the tables before, and has none now, counts as away."""
 
         async def ask(connection: Connection) -> object:
             try:
@@ -122,10 +123,11 @@ class PostgresKeys:
             except _FAULTS:
                 self._drop()
 
-    # ---- one question --------------------------------------------------------------------------------------
+    # ---- one read or change --------------------------------------------------------------------------------
 
     async def _asked(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Raises StoreDown, within the time limit even if the server hangs; the connection is then just dropped."""
+        """Runs the work on the connection and returns its result. Raises StoreDown within the time limit, even if
+        the server hangs; the connection is then dropped."""
         async with self._turn:
             attempt = asyncio.ensure_future(self._connected(work))
             try:
@@ -136,7 +138,7 @@ class PostgresKeys:
             except _FAULTS as error:
                 raise self._away(type(error).__name__) from error
             finally:
-                if not attempt.done():  # the time is up, or whoever asked was cancelled
+                if not attempt.done():  # the time is up, or the caller was cancelled
                     self._drop()
                     attempt.cancel()
                     await asyncio.wait([attempt], timeout=_LETTING_GO)
@@ -145,7 +147,7 @@ class PostgresKeys:
 
     async def _connected(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         if self._connection is None or self._connection.is_closed():
-            # No cache of prepared statements, so that a pooler may stand between.
+            # No cache of prepared statements, so that a connection pooler may stand before the database.
             self._connection = await asyncpg.connect(
                 self._url, timeout=self._limit, statement_cache_size=0,
                 server_settings={"application_name": "penstock keys"},
@@ -153,13 +155,13 @@ class PostgresKeys:
         return await work(self._connection)
 
     def _drop(self) -> None:
-        """Drops the connection at once: a polite end would wait for a server that may be hanging."""
+        """Drops the connection at once: a proper close would wait for a server that may be hanging."""
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None
 
     def _away(self, why: str) -> StoreDown:
-        """The server's own words stay out: they may quote what it was asked."""
+        """Returns the error. It does not repeat the server's own message, which may quote the statement."""
         return StoreDown(f"{shown_url(self._url)} cannot be reached: {why}", retry_after=1.0)
 
 

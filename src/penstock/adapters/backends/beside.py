@@ -1,15 +1,16 @@
-"""What a function's process does beside the function: it reads the next batch, and writes the answers to the last.
+"""What a function's process does while the function runs: it reads the next batch, and writes the answers to the
+last. Used by `child.py`.
 
     reading   │ batch 2 │            │ batch 3 │
     function  ── batch 1 ──┤── batch 2 ──┤── batch 3 ──
     writing                │ answers 1 │  │ answers 2 │
 
-Both wait for the interpreter's lock. A function that computes in a library (PyTorch, NumPy) lets it go, and so does
-not notice. One that never lets go would keep its callers waiting for answers that are ready, so answers are then
-written before the next batch begins.
+Reading and writing need the interpreter's lock. A function that computes in a library (PyTorch, NumPy) releases the
+lock, and is not held up. A function that never releases it would keep clients waiting for answers that are ready,
+so then answers are written before the next batch begins.
 
-Used by `child`. What a user's objects do when they are encoded is the user's code, which runs in the main thread
-only; see `plain`.
+To encode a user's objects may run the user's code, which may run in the main thread only. So only outputs of plain
+types are written in the other thread; see `plain`.
 """
 
 import sys
@@ -21,9 +22,11 @@ from typing import Any
 
 Write = Callable[[], None]
 
-GREEDY = 0.002  # seconds; a shorter batch may well be over before a thread has come to write anything
-FIRST_REST, LONGEST_REST = 16, 1024  # batches whose answers are not written beside, after one whose were late
-SWITCH = 0.0005  # seconds for which a function may keep the lock while answers are to be written
+GREEDY = 0.002  # seconds; a shorter batch proves nothing: the writer may just not have run yet
+# After answers that were late, the answers of so many batches are not written beside the function; twice as many
+# after each further time.
+FIRST_REST, LONGEST_REST = 16, 1024
+SWITCH = 0.0005  # seconds after which a thread must hand over the lock, while answers are to be written
 PLAIN = frozenset((str, bytes, int, float, bool, type(None)))
 
 
@@ -47,7 +50,7 @@ class Writer:
         return not self._resting
 
     def write(self, write: Write) -> None:
-        """Write answers while the caller goes on."""
+        """Write answers in the writer's thread, while the caller goes on."""
         self.wait()
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="penstock-writer", daemon=True)
@@ -59,7 +62,8 @@ class Writer:
         self._todo.put(write)
 
     def ran(self, seconds: float) -> None:
-        """The function has run for so long since `write`."""
+        """Note for how long the function has run since `write`. If the writer did not get to run meanwhile, its
+        answers were late."""
         if self._unjudged and (self._began or seconds > GREEDY):
             self._unjudged = False
             if self._began:
@@ -84,21 +88,21 @@ class Writer:
 
 
 def plain(outputs: Any) -> Any:
-    """A copy of what a function has returned, which it cannot change any more, and which can be encoded without
-    running anybody's code. None if that is not certain."""
+    """Returns a copy of a function's outputs, which the function cannot change any more and which can be encoded
+    without running the user's code. None if that is not certain."""
     kind = type(outputs)
     if kind is list or kind is tuple:
         return _plain_list(outputs)
     if kind.__name__ == "ndarray" and kind.__module__ == "numpy" and outputs.dtype.kind in "biuf":
         return outputs.copy()
     if kind.__name__ == "Tensor" and kind.__module__ == "torch":
-        rows = outputs.tolist()  # on the GPU, only the main thread may know of it
+        rows = outputs.tolist()  # only the main thread may use the GPU
         return rows if isinstance(rows, list) else None
     return None
 
 
 def _plain_list(outputs: Any) -> list[Any] | None:
-    # These are few loops within the interpreter: the next batch waits for them.
+    # These loops run within the interpreter, because the next batch waits for them.
     kinds = set(map(type, outputs))
     if kinds <= PLAIN:
         return list(outputs)

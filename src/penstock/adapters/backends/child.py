@@ -1,9 +1,10 @@
-"""The program that runs a user's function: `python -m penstock.adapters.backends.child FD NAME`.
+"""The program that runs a user's function: `python -m penstock.adapters.backends.child FD NAME`. `keeper.py` starts
+it.
 
-It loads the function, then runs batches one at a time, in its main thread (CUDA and signals want that). What can
-be done beside that is done `beside`. What goes wrong inside the function is an answer; what kills the process is
-seen by the server, in `spawned`. The process never outlives the server: the kernel kills both, and a closed socket
-ends it. When the server tells it to leave, it closes the user's object first.
+It loads the function, then runs batches one at a time, in its main thread (CUDA and signals need that). Other
+threads read the next batch and write answers meanwhile (`beside.py`). An error in the function is an answer to the
+server. If the process dies, the server notices in `spawned.py`. The process never outlives the server: the kernel
+kills both, and a closed socket ends it. When the server tells it to leave, it closes the user's object first.
 """
 
 import asyncio
@@ -55,14 +56,15 @@ from penstock.adapters.backends.pressure import Pressure
 from penstock.adapters.backends.reading import Inputs, Reading
 from penstock.adapters.backends.signature import Calling, Unfit
 
-PR_SET_PDEATHSIG = 1
-M_ARENA_MAX = -8
-TRACEBACKS = 32  # logged at most, and each line of code once: a poisoned stream must not flood the log
+PR_SET_PDEATHSIG = 1  # an option of Linux' prctl
+M_ARENA_MAX = -8  # an option of glibc's mallopt
+# So many tracebacks are logged, one for each line of code: a stream of bad inputs must not flood the log.
+TRACEBACKS = 32
 HERE = Path(__file__).parent
 
 
 class Channel:
-    """The socket to the server. Blocking; the lock keeps heartbeats out of the middle of answers."""
+    """The socket to the server. Calls block. The lock keeps a heartbeat from going into the middle of an answer."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -70,7 +72,7 @@ class Channel:
         self._lock = threading.Lock()
 
     def receive(self) -> list[Question]:
-        """Wait for the next question. It may come with the one after it."""
+        """Wait for the next question. Returns it, and the one after it if both came together."""
         while True:
             count = self.sock.recv_into(self._inbox.room())
             if not count:
@@ -93,7 +95,7 @@ class Channel:
 
 
 class Contract:
-    """The user's function, and the frames that answer for it."""
+    """The user's function, and the frames that tell the server what came of calling it."""
 
     def __init__(self, loaded: Loaded, setup: Setup) -> None:
         try:
@@ -155,7 +157,8 @@ class Contract:
         return self._done(work, encoded, failed, self._pressure.after_batch(), time.monotonic())
 
     def answer_later(self, work: Work, reading: Reading, outputs: Any) -> Callable[[], bytearray]:
-        """What makes the answer, in whatever thread. The user is asked for the pressure here."""
+        """Returns a function that makes the answer, which any thread may call. The user's `pressure()` is called
+        now, in this thread."""
         pressure, at = self._pressure.after_batch(), time.monotonic()
 
         def made() -> bytearray:
@@ -219,7 +222,8 @@ class Contract:
 
 
 T = TypeVar("T")
-Coming = tuple[Question, Reading | Exception | None]  # with its inputs, or why they could not be read
+# A question and, if it is a batch, its inputs or why they could not be read.
+Coming = tuple[Question, Reading | Exception | None]
 
 
 def serve(channel: Channel, contract: Contract) -> NoReturn:
@@ -249,7 +253,7 @@ def serve(channel: Channel, contract: Contract) -> NoReturn:
 
 
 def read(channel: Channel, contract: Contract, coming: "SimpleQueue[Coming]") -> NoReturn:
-    """What the reading thread does. The next batch is read while the function runs."""
+    """Reads questions in the reading thread, so that the next batch is read while the function runs."""
     while True:
         for question in or_leave(channel.receive):
             coming.put((question, reading_of(contract, question)))
@@ -276,7 +280,8 @@ def run(
     channel: Channel, contract: Contract, writer: Writer, work: Work, reading: Reading | Exception | None,
     coming: "SimpleQueue[Coming]",
 ) -> None:  # fmt: skip
-    """Run one batch. If the next one is there already, this one's answers are written while that runs."""
+    """Runs one batch. If the next one is there already, this batch's answers are written while the next one
+    runs."""
     if not isinstance(reading, Reading):
         assert reading is not None
         raise reading
@@ -296,7 +301,8 @@ async def run_async(contract: Contract, work: Work) -> bytearray:
 
 
 async def serve_async(channel: Channel, contract: Contract) -> NoReturn:
-    """As `serve`, on one event loop that keeps turning between batches for the tasks that the user left on it."""
+    """Does what `serve` does, on one event loop. The loop turns between batches too, for tasks that the user's code
+    has left on it."""
     questions: asyncio.Queue[Question] = asyncio.Queue()
 
     def received() -> None:
@@ -325,19 +331,19 @@ async def serve_async(channel: Channel, contract: Contract) -> NoReturn:
 
 
 async def _awaited(result: Any) -> Any:
-    """The result of a function, a setup or a close, any of which may be async."""
+    """Returns the result of a function, a setup or a close, any of which may be async."""
     return await result if inspect.isawaitable(result) else result
 
 
 def where_raised(error: BaseException) -> str:
-    """The traceback of an error, without Penstock's own frames above the function's."""
+    """Returns the traceback of an error, without Penstock's own frames above the function's."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = sum(1 for _ in takewhile(lambda frame: Path(frame.filename).parent == HERE, frames))
     return utf8("".join(traceback.format_list(frames[ours:] or frames)).rstrip())
 
 
 def memory_left() -> float:
-    """Bytes until the memory limit of this process; infinite if there is none."""
+    """Returns the bytes until the memory limit of this process; infinite if there is none."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
         return math.inf
@@ -359,14 +365,14 @@ def settle() -> None:
 
 
 def one_arena() -> None:
-    """Lets all threads have their memory from one place. glibc would set 64 MiB of addresses aside for each thread,
-    which count against a memory limit."""
+    """Makes all threads take their memory from one arena. Otherwise glibc sets 64 MiB of addresses aside for each
+    thread, and they count against a memory limit."""
     with contextlib.suppress(OSError, AttributeError):  # not every system has mallopt
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
 
 
 def leave(code: int) -> NoReturn:
-    """Ends the process now: neither a thread of the user's nor a half-dead library may keep it."""
+    """Ends the process now. Neither a thread of the user's nor a library that hangs may keep it alive."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
@@ -408,7 +414,8 @@ def ready(setup: Setup, contract: Contract, warm_up: list[bytes]) -> bytearray:
 
 
 def encoded(made: Any) -> list[bytes]:
-    """The inputs that the user's `warmup` has made: one, or a list of them; None if it has done all itself."""
+    """Returns as JSON the inputs that the user's `warmup` returned: one, a list of them, or None if it has warmed
+    up by itself."""
     if made is None:
         return []
     inputs = made if isinstance(made, list | tuple) else [made]

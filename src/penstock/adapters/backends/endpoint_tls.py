@@ -1,4 +1,5 @@
-"""TLS towards an HTTP endpoint: who must vouch for it, and the certificate that Penstock shows. Used by `http`."""
+"""TLS towards an HTTP endpoint: which authority must vouch for it, and the certificate that Penstock shows. Used by
+`http.py`; `roles/backends.py` makes the settings."""
 
 import logging
 import ssl
@@ -16,7 +17,7 @@ Stamps = list[tuple[int, int] | None]  # of files: when each was changed, and it
 class EndpointTls:
     """The part of `[models.NAME.http]` that is about TLS. Files are in PEM."""
 
-    ca_file: str = ""  # who signs for the endpoint; empty: whom the system trusts
+    ca_file: str = ""  # the authority that signs for the endpoint; empty: those that the system trusts
     client_certificate: str = ""  # shown to an endpoint that asks for one
     client_key: str = ""  # empty: in the file of the certificate
     server_name: str = ""  # the name in the endpoint's certificate; empty: the host of its URL
@@ -28,7 +29,7 @@ class EndpointTls:
         return {name: Path(getattr(self, name)) for name in names if getattr(self, name)}
 
     def make_context(self) -> ssl.SSLContext:
-        """Raises UserMistake that names the setting."""
+        """Returns the TLS context. Raises UserMistake that names the setting."""
         for name, file in self.files.items():
             try:
                 file.read_bytes()
@@ -53,7 +54,7 @@ class EndpointTls:
 
 
 class RenewedContext:
-    """The context for the next connection, made anew when its files have changed."""
+    """The TLS context for the next connection. It is made anew when its files have changed."""
 
     def __init__(self, settings: EndpointTls) -> None:
         self.settings = settings
@@ -83,5 +84,5 @@ def _stamp(file: Path) -> tuple[int, int] | None:
 
 
 def _refuse_to_ask() -> str:
-    """Called by OpenSSL in place of asking for the password at the terminal."""
+    """Raises UserMistake. OpenSSL calls it for the password of a key, and would otherwise ask at the terminal."""
     raise UserMistake("http.client_key is encrypted with a password: give one that is not")

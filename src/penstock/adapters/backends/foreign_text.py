@@ -1,7 +1,7 @@
 """Text from the user's code, made fit for a frame and for a log. Pure.
 
-Used in the function's process, by `child`, `loading`, `reading` and `outputs`. What an error of a batch says goes
-to the log only through `without_quotes`: it may quote an input.
+Used in the function's process, by `child.py`, `loading.py`, `reading.py` and `outputs.py`. The message of an error
+may quote an input, so it goes to the log only through `without_quotes`.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-LONGEST_MESSAGE = 500
+LONGEST_MESSAGE = 500  # characters
 SHORTEST_QUOTE = 4  # characters in a row that a message has in common with an input to count as a quotation
 MOST_COMPARED = 1 << 20  # bytes of a batch; an error's message about a larger one is not logged
 GAP = "…"  # stands for what was left out
@@ -18,7 +18,7 @@ _WORD = re.compile(r"\w+")
 
 
 def describe(error: BaseException | object) -> str:
-    """The message of an error, on one line, fit for a frame."""
+    """Returns the message of an error, on one line, fit for a frame."""
     try:
         text = str(error)
     except Exception:  # an exception that cannot even say what it is
@@ -27,18 +27,18 @@ def describe(error: BaseException | object) -> str:
 
 
 def named(kind: type[BaseException], message: object) -> str:
-    """`ValueError: message`."""
+    """Returns the kind of an error and its message, such as `ValueError: message`."""
     text = describe(message)
     return utf8(f"{kind.__name__}: {text}"[:LONGEST_MESSAGE] if text else kind.__name__)
 
 
 def utf8(text: str) -> str:
-    """A frame holds UTF-8 only, and Python's text may hold half a surrogate pair."""
+    """Returns the text without what UTF-8 cannot hold, such as half a surrogate pair: a frame holds UTF-8 only."""
     return text.encode("utf-8", "replace").decode()
 
 
 def without_quotes(message: str, payloads: Sequence[bytes]) -> str:
-    """An error's message without what it may quote from the batch: a gap stands for each such word.
+    """Returns an error's message without what it may quote from the batch: a gap stands for each such word.
 
     A word is left out if any four characters of it stand in a row in a payload too, or if it is a word of one.
     What a function has made of an input (its translation, its hash) cannot be recognised.
@@ -62,7 +62,7 @@ def without_quotes(message: str, payloads: Sequence[bytes]) -> str:
 
 
 def readable(payload: bytes) -> str:
-    """A payload as JSON and, if it has escapes, with its texts decoded: a message may quote either."""
+    """Returns a payload as JSON and, if it has escapes, its texts decoded as well: a message may quote either."""
     text = payload.decode(errors="replace")
     if "\\" not in text:
         return text

@@ -1,6 +1,6 @@
 """What the server and the process of a user's function say to each other, and how it is framed.
 
-Used at both ends: by `spawned` in the server and by `child` in the process.
+Used at both ends: by `spawned.py` and `process.py` in the server, and by `child.py` in the function's process.
 
     server  Setup ──▶        Work ──▶              Work ──▶              Look ──▶            Leave ──▶
     child         ◀── Ready       ◀── Done              ◀── Rejected          ◀── Seen       (it ends)
@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-HEADER = 4
+HEADER = 4  # bytes with the length of a frame
 LARGEST = 1 << 30  # bytes of one frame; a length above it can only be garbage
 ROOMY = 1 << 18  # bytes; holds a usual batch, so that it is read with one call
 
@@ -23,6 +23,8 @@ BEAT_EVERY = 0.5  # seconds from one heartbeat to the next
 
 
 class Setup(msgspec.Struct, tag=1, array_like=True):
+    """Asks the process to load its function. Answered by `Ready` or `Broken`."""
+
     id: int
     target: str
     input_kind: str
@@ -33,12 +35,16 @@ class Setup(msgspec.Struct, tag=1, array_like=True):
 
 
 class Work(msgspec.Struct, tag=2, array_like=True):
+    """Asks for the outputs of one batch. Answered by `Done` or `Rejected`."""
+
     id: int
     parameters: bytes
     inputs: list[bytes]
 
 
 class Ready(msgspec.Struct, tag=3, array_like=True):
+    """The function is loaded."""
+
     id: int
     function: str
     parameters: list[str] | None  # their names; None: it takes any
@@ -56,6 +62,8 @@ class Broken(msgspec.Struct, tag=4, array_like=True):
 
 
 class Done(msgspec.Struct, tag=5, array_like=True):
+    """The outputs of a batch."""
+
     id: int
     outputs: list[bytes]
     pressure: float = 0.0
@@ -64,19 +72,20 @@ class Done(msgspec.Struct, tag=5, array_like=True):
 
 
 class Rejected(msgspec.Struct, tag=6, array_like=True):
+    """The batch failed."""
+
     id: int
     message: str  # fit for anybody to read
     details: str = ""  # the exception's own words, which may quote an input
     spent: bool = False  # the process's memory is used up: the next batch would fail as well
-    logged: str = (
-        ""  # the exception without what it quotes; empty if the log knows of one raised at that line
-    )
+    # The exception without what it quotes; empty if the log has one that was raised at the same line.
+    logged: str = ""
     trace: str = ""  # where the exception was raised
     too_large: bool = False  # the batch did not fit into memory, and the process is well
 
 
 class Beat(msgspec.Struct, tag=7, array_like=True):
-    """Sent by a thread that never runs the function: the process is neither frozen nor dead."""
+    """A heartbeat: the process is neither frozen nor dead. A thread that never runs the function sends it."""
 
 
 class Look(msgspec.Struct, tag=8, array_like=True):
@@ -86,12 +95,14 @@ class Look(msgspec.Struct, tag=8, array_like=True):
 
 
 class Seen(msgspec.Struct, tag=9, array_like=True):
+    """Says how full the process is."""
+
     id: int
     pressure: float
 
 
 class Leave(msgspec.Struct, tag=10, array_like=True):
-    """End, once the function has let go of what it holds."""
+    """Tells the process to call the user's `close`, and then to end."""
 
 
 Question = Setup | Work | Look | Leave
@@ -102,7 +113,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class BadFrame(Exception):
-    """Not a frame of ours, or one that is too large."""
+    """The bytes are not a frame of ours, or the frame is too large."""
 
 
 def pack(message: Question | Answer | Beat) -> bytearray:
@@ -116,10 +127,10 @@ def pack(message: Question | Answer | Beat) -> bytearray:
 
 
 class Inbox(Generic[M]):
-    """Puts messages together from whatever pieces the socket gives.
+    """Puts messages together from the pieces that the socket gives.
 
-    Ask for `room`, read into it, tell how much came with `filled`. Messages hold copies, so the room
-    is used again; it grows to the size of a frame as soon as that is known, and shrinks when empty.
+    The caller asks for `room`, reads into it, and tells `filled` how many bytes came. Messages hold copies, so the
+    room is used again. It grows to the size of a frame as soon as that is known, and shrinks when it is empty.
     """
 
     def __init__(self, decoder: msgspec.msgpack.Decoder[M]) -> None:

@@ -1,6 +1,6 @@
 """Settings that name an environment variable instead of holding a secret themselves: headers of endpoints.
 
-Used by `http` and `grpc`, when they are made.
+Used by `http.py` and `grpc.py` when they make a backend.
 """
 
 import re
@@ -12,7 +12,8 @@ _FROM_ENVIRONMENT = re.compile(r"(|.* )env:([A-Za-z_][A-Za-z0-9_]*)")
 
 
 def from_environment(value: str, environ: Mapping[str, str], where: str) -> str:
-    """`env:NAME`, `Bearer env:NAME` with what the variable holds; others as they are. `where`: the setting."""
+    """Returns a value such as `env:NAME` or `Bearer env:NAME` with the variable's content in place of its name, and
+    any other value as it is. `where`: the setting, for messages."""
     match = _FROM_ENVIRONMENT.fullmatch(value)
     if match is None:
         return value

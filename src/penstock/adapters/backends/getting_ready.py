@@ -1,6 +1,6 @@
 """The start of a backend, within a time limit: what every backend does around its own first steps.
 
-Used by `process`, `http` and `grpc`.
+Used by `process.py`, `http.py` and `grpc.py`.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from penstock.ports import Backend
 
 @asynccontextmanager
 async def getting_ready(backend: Backend, seconds: float, too_late: BackendError) -> AsyncIterator[None]:
-    """A backend that does not get ready is closed again; `too_late` is raised when the time is over."""
+    """Closes the backend again if it does not get ready within it. Raises `too_late` when the time is over."""
     try:
         async with asyncio.timeout(seconds):
             yield
@@ -26,5 +26,5 @@ async def getting_ready(backend: Backend, seconds: float, too_late: BackendError
 
 
 def not_in_time(where: str, seconds: float) -> BackendTimeout:
-    """The error for an endpoint that is not ready in time."""
+    """Returns the error for an endpoint that is not ready in time."""
     return BackendTimeout(f"{where} was not ready within the {seconds:g} s that start_timeout allows")

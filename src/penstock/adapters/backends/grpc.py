@@ -1,6 +1,7 @@
 """The backend for grpc:// targets: endpoints of the Open Inference Protocol v2, such as Triton or KServe.
+`roles/backends.py` makes it, and a worker's slot owns it.
 
-A batch is one ModelInfer with one BYTES tensor of n inputs. What the endpoint does wrong is one of four things:
+A batch is one ModelInfer with one BYTES tensor of n inputs. What can go wrong, and the error that it becomes:
 
     no connection, not ready, UNAVAILABLE, RESOURCE_EXHAUSTED     BackendUnavailable
     any other status, a tensor that is not n good outputs         BatchRejected
@@ -14,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, cast
 
-# Without this, gRPC's core writes plain lines to stderr between our JSON; all it has to say comes back as a status.
+# Without this, gRPC's core writes plain lines to stderr between our lines of JSON. A status tells us the same.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 import grpc
@@ -44,18 +45,18 @@ from penstock.errors import (
 )
 from penstock.types import Batch, Result, Seconds
 
-_SHOWN = 200  # characters of a foreign text that are worth repeating
-_SETTLED = 0.05  # seconds within which a channel has noticed that its connection is gone
-# What a status says when the connection was lost in mid-call: gRPC's own words, or those of a proxy in between.
+_SHOWN = 200  # characters of an endpoint's text that a message repeats
+_SETTLED = 0.05  # seconds within which a channel notices that its connection is gone
+# The message of a status when the connection was lost in mid-call: gRPC's own, or that of a proxy in between.
 _LOST = re.compile("Stream removed|Socket closed|Connection reset|Broken pipe|GOAWAY|connection termination")
 _MAY_BE_MEMORY = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
 _TOO_LARGE = "larger than max"  # gRPC's words for a message over a limit, of either side
 
 
 class GrpcBackend:
-    """One connection to the endpoint, one batch on it at a time.
+    """Implements `ports.Backend`, with one connection to the endpoint and one batch on it at a time.
 
-    The worker slot that owns the backend limits the time of a batch; the time-outs here are for start and probe.
+    The slot that owns the backend limits the time of a batch; the time-outs here are for start and probe.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class GrpcBackend:
         return await self._infer(inputs, batch.parameters, str(batch.id), headers)
 
     async def probe(self) -> float:
-        """The model's own readiness: a server is not ready while any of its models is not, ours or another."""
+        """Asks whether our model is ready. Whether the server is ready would also depend on its other models."""
         request = ModelReadyRequest(name=self._target.model, version=self._shape.version)
         try:
             content = await self._call("ModelReady", request.SerializeToString(), timeout=self._probe_timeout)
@@ -157,7 +158,7 @@ class GrpcBackend:
         self._busy = True
         try:
             if self._open().get_state() is not grpc.ChannelConnectivity.READY:
-                await self.probe()  # so that whatever fails from here on is known to have had the batch
+                await self.probe()  # if a call fails after this, the endpoint had the batch
             request = self._asking.request(self._tensor, inputs, parameters, batch_id)
             content = await self._call("ModelInfer", request, headers)
             answer = self._reader.read(content, batch_id, len(inputs))
@@ -243,6 +244,6 @@ def _headers(shape: GrpcShape, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _message(error: grpc.aio.AioRpcError) -> str:
-    """The last error's own part of the message: what stands before it is the same each time."""
+    """Returns the part of the message that tells of the last error; the part before it is always the same."""
     last = (error.details() or "").rpartition("last error: ")[2]
     return (last or error.code().name)[:_SHOWN]

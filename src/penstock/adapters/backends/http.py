@@ -1,7 +1,8 @@
 """The backend for http:// and https:// targets: an endpoint that takes a batch as JSON, in a shape set in config.
+`roles/backends.py` makes it, and a worker's slot owns it.
 
-The inputs go out as the bytes they came in, and the outputs come back as the bytes the endpoint wrote:
-only the frame around them is read. What the endpoint does wrong is one of four things:
+The inputs go out as the bytes they came in, and the outputs come back as the bytes the endpoint wrote: only the
+JSON around them is read. What can go wrong, and the error that it becomes:
 
     no connection, 429, 503                                 BackendUnavailable
     any other 5xx that says "out of memory"                 BackendOutOfMemory
@@ -44,7 +45,7 @@ _OPTIONAL = r'"(?:[^"\\]|\\.)*"\s*:\s*\$parameters\?'
 _LEFT_OUT = re.compile(rf"\s*,\s*{_OPTIONAL}|{_OPTIONAL}\s*,?")
 _FARTHEST = 63  # the highest index into a list that a path may name
 _AT_ONCE = 1024 * 1024  # bytes of a body that are written with one call; more would hold up the loop
-_NONE = (b"", b"{}")  # what a batch without parameters has
+_NONE = (b"", b"{}")  # the parameters of a batch without any
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class HttpShape:
         return "parameters" in _BLANK.findall(self.request)
 
     def fill(self, inputs: list[bytes], parameters: bytes) -> bytes:
-        """The body of a request; all are JSON and go in as they are."""
+        """Returns the body of a request. Inputs and parameters are JSON and go in as they are."""
         none = parameters in _NONE
         request = (
             _LEFT_OUT.sub("", self.request) if none else self.request.replace("$parameters?", "$parameters")
@@ -106,9 +107,9 @@ class HttpShape:
 
 
 class HttpBackend:
-    """One connection to the endpoint, one batch on it at a time.
+    """Implements `ports.Backend`, with one connection to the endpoint and one batch on it at a time.
 
-    The worker slot that owns the backend limits the time of a batch; the time-outs here are for start and probe.
+    The slot that owns the backend limits the time of a batch; the time-outs here are for start and probe.
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class HttpBackend:
 
     async def start(self) -> None:
         await self.close()
-        # Idle connections are given up before the 5 s after which common servers do so themselves: a
+        # Idle connections are closed before the 5 s after which common servers close them themselves: a
         # batch sent into a closing connection is lost.
         connector = aiohttp.TCPConnector(limit=1, keepalive_timeout=4.0)
         self._session = aiohttp.ClientSession(
@@ -224,7 +225,8 @@ class HttpBackend:
             self._busy = False
 
     async def _read(self, response: aiohttp.ClientResponse, inputs: Sequence[bytes]) -> bytes:
-        """The body of a good answer, never more than allowed; leaving early drops the connection."""
+        """Returns the body of a good answer, never more than allowed. Any other answer raises an error, and the
+        rest of it is not read."""
         if response.status in (429, 503):
             wait = response.headers.get("Retry-After", "")
             raise BackendUnavailable(
@@ -256,7 +258,8 @@ class HttpBackend:
         return Result(outputs, reader.version(content, headers), pressure=reader.pressure(content, headers))
 
     def _secured(self) -> dict[str, Any]:
-        """Arguments for whatever may open a connection. A changed certificate makes aiohttp open another one."""
+        """Returns the TLS arguments for calls that may open a connection. If a certificate has changed, aiohttp
+        opens another connection."""
         if self._tls is None:
             return {}
         return {

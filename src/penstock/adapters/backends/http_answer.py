@@ -1,6 +1,6 @@
-"""Takes outputs, version and pressure out of an HTTP endpoint's answer. Used by `http`.
+"""Takes outputs, version and pressure out of an HTTP endpoint's answer. Used by `http.py`.
 
-Only the frame around the outputs is read: each output stays the bytes that the endpoint wrote.
+Only the JSON around the outputs is read: each output stays the bytes that the endpoint wrote.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from penstock.adapters.backends.pressure import as_share
 from penstock.errors import BatchRejected
 
 HEADER = "header:"  # begins the setting of a value that comes in a header
-SHOWN = 200  # characters of a foreign text that are worth repeating
+SHOWN = 200  # characters of an endpoint's text that a message repeats
 
 
 class Paths(Protocol):
@@ -33,7 +33,7 @@ class Paths(Protocol):
 
 
 class AnswerReader:
-    """`where`: how messages name the list of outputs."""
+    """Reads the answers of one endpoint. `where`: what messages call the list of outputs."""
 
     def __init__(self, shape: Paths) -> None:
         self.where = "endpoint's response" + (f" at {shape.outputs!r}" if shape.outputs else "")
@@ -54,12 +54,12 @@ class AnswerReader:
         return [bytes(_leaf(self._inner, element)) for element in found]
 
     def version(self, content: bytes, headers: Mapping[str, str]) -> str:
-        """Empty if the endpoint names none."""
+        """Returns the model's version; empty if the endpoint names none."""
         version = str(self._version.find(content, headers))
         return version[:SHOWN].encode(errors="replace").decode()
 
     def pressure(self, content: bytes, headers: Mapping[str, str]) -> float:
-        """0 if the value is missing or is no number."""
+        """Returns how full the endpoint is, 0 to 1; 0 if the value is missing or is no number."""
         try:
             return as_share(self._pressure.find(content, headers))
         except ValueError:
@@ -90,7 +90,8 @@ def _names(path: str) -> list[str]:
 
 
 def _nested(names: list[str], leaf: Any) -> Any:
-    """A type that finds `leaf` under the names and passes over all beside it; a number is an index into a list."""
+    """Returns a type that finds `leaf` under the names and ignores all beside it. A number is an index into a
+    list."""
     for name in reversed(names):
         if name.isdecimal():
             before: list[Any] = [(f"before{index}", msgspec.Raw) for index in range(int(name))]

@@ -1,6 +1,7 @@
-"""The parent of a function's process: whatever that process starts ends with it, daemons too.
+"""The program that is the parent of a function's process. It ends whatever that process has started, daemons too,
+when the process ends. `spawned.py` starts it.
 
-    the server (`spawned`) ──► the keeper ──► the process that runs the function (`child`) ──► whatever that starts
+    the server (`spawned.py`) ──► the keeper ──► the function's process (`child.py`) ──► whatever that starts
 
 The kernel hands orphans of that process to the keeper, so that none can leave the family. When the process ends,
 when the server says so (by `END`) or when the server dies, the keeper kills all that is left of the family. Then
@@ -19,9 +20,8 @@ from contextlib import suppress
 # The server's order to end. Not SIGTERM: a supervisor that signals everybody must not cut off the server's
 # draining.
 END = signal.SIGUSR1
-CLEAR_LIMIT = (
-    1.0  # seconds to kill the family in; a process that is stuck in the kernel must not hold up the end
-)
+# Seconds to kill the family in. A process that is stuck in the kernel must not hold up the keeper's end.
+CLEAR_LIMIT = 1.0
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 # Sent by the kernel when the server dies. Of all signals this one also wakes a process that was stopped.
 ORPHANED = signal.SIGCONT
@@ -38,7 +38,7 @@ def main(fd: int, name: str, server: int) -> None:
         return  # the server was killed before the kernel could be told to report its death
     child = os.fork()
     if child == 0:
-        # -P: what lies in the working directory must not stand in for what the child itself imports.
+        # -P: a file in the working directory must not take the place of a module that the child imports.
         program = [sys.executable, "-P", "-m", "penstock.adapters.backends.child", str(fd), name]
         os.execv(program[0], program)
     os.close(fd)
@@ -48,14 +48,16 @@ def main(fd: int, name: str, server: int) -> None:
 
 
 def prctl(option: int, value: int) -> None:
-    """Calls prctl where the system has it. Elsewhere, processes that leave the process group are not found."""
+    """Calls prctl where the system has it. Elsewhere the keeper does not find processes that leave the process
+    group."""
     call = getattr(ctypes.CDLL(None), "prctl", None)
     if call is not None:
         call(option, value)
 
 
 def watch(child: int, server: int) -> int:
-    """Waits for the child; says how it ended. Orphans that end earlier are reaped, so that they do not pile up."""
+    """Waits for the child and returns its exit status; SIGKILL if the server wants the end first, or has died.
+    Orphans that end earlier are reaped, so that they do not pile up."""
     while signal.sigwait(AWAITED) != END and os.getppid() == server:
         for pid, status in ended():
             if pid == child:
@@ -64,7 +66,7 @@ def watch(child: int, server: int) -> int:
 
 
 def ended() -> list[tuple[int, int]]:
-    """Pid and status of each process that has ended since the last call."""
+    """Returns pid and status of each process that has ended since the last call."""
     found: list[tuple[int, int]] = []
     while True:
         try:
@@ -77,7 +79,8 @@ def ended() -> list[tuple[int, int]]:
 
 
 def clear() -> None:
-    """Kills what is left of the family. Children of those that die become the keeper's, until there are none."""
+    """Kills what is left of the family. When a process dies, its children become the keeper's, so this goes on
+    until there are none."""
     until = time.monotonic() + CLEAR_LIMIT
     while (left := children()) and time.monotonic() < until:
         for pid in left:

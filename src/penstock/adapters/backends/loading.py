@@ -1,4 +1,4 @@
-"""Loads the user's function, and says in one line why that fails. Used by `child`, in the function's process.
+"""Loads the user's function, and says in one line why that fails. Used by `child.py`, in the function's process.
 
     app.py:function           a function
     app.py:Model              a class: one object is made here, and called with each batch
@@ -24,7 +24,7 @@ from penstock.adapters.backends.foreign_text import named, utf8
 
 
 class CannotLoad(Exception):
-    """The message is one line for the operator; `details` is the traceback."""
+    """The function cannot be loaded. The message is one line for the operator; `details` is the traceback."""
 
     def __init__(self, message: str, details: str = "") -> None:
         super().__init__(message)
@@ -32,6 +32,8 @@ class CannotLoad(Exception):
 
 
 class Loaded(NamedTuple):
+    """A user's function, and the hooks that were found beside it."""
+
     function: Callable[..., Any]
     name: str
     where: str  # path and source, as messages show them
@@ -42,7 +44,7 @@ class Loaded(NamedTuple):
 
 
 def load(target: str) -> Loaded:
-    """The function that `target` names, and what goes with it. Its source is app.py or package.module."""
+    """Loads the function that `target` names, and the hooks beside it. Its source is app.py or package.module."""
     source, _, path = target.rpartition(":")
     try:
         module = import_file(Path(source)) if source.endswith(".py") else import_module(source)
@@ -58,13 +60,13 @@ def load(target: str) -> Loaded:
 
 
 def warm_up_of(made: Any, module: ModuleType, function: Any) -> Callable[[], Any] | None:
-    """The object's `warmup`, or the module's, if it needs no arguments and is not what is served."""
+    """Returns the object's `warmup`, or the module's, if it needs no arguments and is not the function itself."""
     found = getattr(made, "warmup", None) or getattr(module, "warmup", None)
     return found if found != function and callable(found) and needs_no_arguments(found) else None
 
 
 def follow(module: ModuleType, path: str, source: str) -> tuple[Any, Any]:
-    """What the dotted path leads to, and the object that was made for it, if any."""
+    """Returns what the dotted path leads to, and the object that was made for it, if any."""
     here: Any = module
     made: Any = None
     for name in path.split("."):
@@ -120,7 +122,7 @@ def trace_of(error: BaseException) -> str:
 
 
 def pressure_in(module: ModuleType, source: str) -> Callable[[], Any] | None:
-    """The module's function `pressure`, if it has one that needs no arguments."""
+    """Returns the module's function `pressure`, if it has one that needs no arguments."""
     pressure = getattr(module, "pressure", None)
     if not callable(pressure) or not needs_no_arguments(pressure):
         return None
@@ -144,7 +146,7 @@ def import_file(path: Path) -> ModuleType:
     """Import a file the way `python file.py` would see it: with its own directory first on the path."""
     path = path.resolve()
     sys.path.insert(0, str(path.parent))
-    # A user's queue.py or json.py must not take the place of the module everyone else means.
+    # A user's queue.py or json.py must not take the place of the library's module of that name.
     taken = path.stem in sys.modules or path.stem in sys.stdlib_module_names
     name = f"_{path.stem}" if taken else path.stem
     spec = importlib.util.spec_from_file_location(name, path)
@@ -168,7 +170,7 @@ def why_not(what: str, source: str, error: BaseException) -> str:
 
 
 def line_in(source: str, error: BaseException) -> int | None:
-    """The line of the user's own file in which the error came up, if it came up there."""
+    """Returns the line of the user's own file in which the error came up, if it came up there."""
     if source.endswith(".py"):
         path = str(Path(source).resolve())
     else:

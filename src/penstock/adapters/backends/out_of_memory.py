@@ -1,5 +1,5 @@
-"""Whether a batch failed because it did not fit into memory. Used by `child`, in the function's process, and by
-`http` and `grpc`. Nothing is imported to find out: frameworks are known by the names of their exceptions.
+"""Whether a batch failed because it did not fit into memory. Used by `child.py`, in the function's process, and by
+`http.py` and `grpc.py`. No framework is imported to find out: they are known by the names of their exceptions.
 
     MemoryError                                                     Python and NumPy
     torch.OutOfMemoryError, torch.cuda.OutOfMemoryError             also CuPy's and those of others, by this name
@@ -9,7 +9,7 @@
     an error of ONNX Runtime with "Failed to allocate memory"
     an error that was raised from one of these, or while one of these was handled
 
-What an error says counts only if no input says the same: it may quote one.
+The text of an error counts only if no input contains such a text, because an error may quote an input.
 """
 
 import re
@@ -19,7 +19,7 @@ from penstock.adapters.backends.foreign_text import readable
 
 NAMES = frozenset({"MemoryError", "OutOfMemoryError", "ResourceExhaustedError"})
 RUNTIME_NAMES = frozenset({"RuntimeError", "XlaRuntimeError", "JaxRuntimeError"})
-LONGEST_CHAIN = 8  # errors that one was raised from
+LONGEST_CHAIN = 8  # errors, each raised from the next, that are looked at
 
 _RUNTIME = re.compile(r"(CUDA|HIP|XPU|MPS)( backend| error:)? out of memory|RESOURCE_EXHAUSTED: ")
 _ONNX = re.compile("Failed to allocate memory")
@@ -29,12 +29,12 @@ _SAID = re.compile(
 
 
 def is_out_of_memory(error: BaseException, inputs: Sequence[bytes]) -> bool:
-    """Whether this error of a function says so. `inputs`: the batch, as JSON."""
+    """Whether this error of a function means that memory ran out. `inputs`: the batch, as JSON."""
     return any(_says_so(each, inputs) for each in _chain(error))
 
 
 def says_out_of_memory(text: str, inputs: Sequence[bytes]) -> bool:
-    """Whether an endpoint says so in the text of its error."""
+    """Whether the text of an endpoint's error says that memory ran out. `inputs`: the batch, as JSON."""
     return _SAID.search(text) is not None and not _quotes(_SAID, inputs)
 
 

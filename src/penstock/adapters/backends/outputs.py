@@ -1,9 +1,8 @@
-"""From what a function returns to JSON, one piece for each input. Used by `child`, in the function's process.
+"""Makes JSON of what a function returns, one piece for each input. Used by `child.py`, in the function's process.
 
-A batch of plain texts is encoded at once. Whatever else people return (arrays and tensors, rows of one,
-dataclasses, pydantic models, bytes) is recognised by what it can do, so that no library is imported that the
-function has not imported itself. An output that JSON cannot hold fails its own request; the others of its batch
-are served.
+A batch of plain texts is encoded at once. Other outputs (arrays and tensors, rows of one, dataclasses, pydantic
+models, bytes) are recognised by the methods that they have, so that no library is imported that the function has
+not imported itself. An output that JSON cannot hold fails its own request; the others of its batch are served.
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -22,7 +21,7 @@ ONE_EACH = "return one output for each input, in the same order"
 
 
 class ContractBroken(Exception):
-    """The function answered, and not with one output for each input."""
+    """The function did not return one output for each input."""
 
 
 class ItemFailed(Exception):
@@ -35,6 +34,8 @@ class ItemFailed(Exception):
 
 
 class Encoded(NamedTuple):
+    """The outputs of a batch, and which inputs have none."""
+
     outputs: list[bytes]  # JSON, each with its note; empty for an input that failed
     failed: list[tuple[int, str, str]]  # as in `frames.Done.failed`
 
@@ -67,7 +68,7 @@ class Outputs:
         return Encoded(encoded, failed)
 
     def _listed(self, outputs: Any) -> Sequence[Any]:
-        """The outputs of something that is not quite a list, such as the rows of an array."""
+        """Returns as a list the outputs of something that is no list, such as the rows of an array."""
         if isinstance(outputs, list) or type(outputs) is tuple:
             return outputs
         kind = type(outputs).__name__
@@ -90,7 +91,8 @@ class Outputs:
                 f"{self._function} returned {type(output).__name__} for this input, and the model's output is"
                 " set to text: return str, or set output to auto"
             )
-        return with_note(self._json(output), tokens_used)
+        are_bytes = isinstance(output, bytes | bytearray | memoryview)
+        return with_note(self._json(output), tokens_used, are_bytes=are_bytes)
 
     def _json(self, output: Any) -> bytes:
         kind = type(output).__name__
@@ -124,7 +126,7 @@ class Outputs:
 
 
 class _Strange(Exception):
-    """Something that has no form in JSON that we know of."""
+    """An object for which we know no form in JSON."""
 
     def __init__(self, value: object) -> None:
         super().__init__()
@@ -132,7 +134,7 @@ class _Strange(Exception):
 
 
 def as_plain(value: Any) -> Any:
-    """Something that msgspec does not know, as something that it does."""
+    """Returns an object that msgspec cannot encode as one that it can."""
     if isinstance(value, str):  # a subclass, such as numpy's
         return str.__str__(value)
     if isinstance(value, float):
@@ -157,6 +159,7 @@ def as_plain(value: Any) -> Any:
 
 
 def _conversion(value: Any) -> Callable[[], Any] | None:
+    """Returns the object's own method that makes a plain Python object of it, if it has one."""
     # mypy cannot know what a foreign object's method takes and gives.
     if callable(tolist := getattr(value, "tolist", None)):  # numpy, torch, jax, pandas, array.array
         return tolist  # type: ignore[no-any-return]
@@ -174,7 +177,7 @@ encode_anything = msgspec.json.Encoder(enc_hook=as_plain).encode
 
 
 def as_rows(outputs: Any) -> list[Any] | None:
-    """The rows of an array or tensor; None if it has none."""
+    """Returns the rows of an array or tensor; None if it has none."""
     if isinstance(outputs, type | str | bytes | bytearray | memoryview):
         return None
     convert = getattr(outputs, "tolist", None) or getattr(outputs, "to_list", None)
@@ -186,7 +189,7 @@ def as_rows(outputs: Any) -> list[Any] | None:
 
 
 def not_finite(value: Any) -> str:
-    """NaN or infinity, whichever is in it first; empty if there is neither."""
+    """Returns "NaN" or "infinity", whichever is in the value first; empty if there is neither."""
     return _search(msgspec.to_builtins(value, enc_hook=as_plain))
 
 

@@ -1,7 +1,7 @@
-"""How full the process of a user's function is. Used by `child` after each batch, and when the server asks.
+"""How full the process of a user's function is. Used by `child.py` after each batch, and when the server asks.
 
-The fullest of three measures counts: the GPU's memory, where the function uses PyTorch; the memory of the process,
-where it has a limit; and what the user's own `pressure()` says, where it stands beside the function.
+The highest of three measures counts: the GPU's memory, if the function uses PyTorch; the memory of the process, if
+it has a limit; and the user's own `pressure()`, if there is one beside the function. Each is a share, 0 to 1.
 """
 
 import gc
@@ -13,11 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-HIGH = 0.8  # share of memory; if the first batch takes more, the model is meant to
+HIGH = 0.8  # share of memory; if the first batch takes more than this, the model is meant to fill it
 STATM = Path("/proc/self/statm")
 
 
 class Pressure:
+    """The measures of one process. `say`: the user's own `pressure()`."""
+
     def __init__(self, say: Callable[[], Any] | None, memory_limit: int | None) -> None:
         self._memories = [Memory(gpu_memory)]
         if memory_limit is not None:
@@ -29,7 +31,7 @@ class Pressure:
         return self._guarded(self._after_batch)
 
     def at_rest(self) -> float:
-        """The pressure between batches, when the server asks."""
+        """Returns the pressure between batches, when the server asks for it."""
         return self._guarded(self._at_rest)
 
     def _after_batch(self) -> float:
@@ -49,7 +51,8 @@ class Pressure:
         return 0.0 if self._say is None else as_share(self._say())
 
     def _guarded(self, read: Callable[[], float]) -> float:
-        """A measure that fails counts as 0 and is told once: it must not cost a batch that went well."""
+        """Returns the measure. One that fails counts as 0, and the log is told once: a batch that went well must
+        not fail because of it."""
         try:
             return read()
         except Exception:
@@ -61,7 +64,8 @@ class Pressure:
 
 
 class Memory:
-    """One kind of memory. If the first batch nearly fills it, it does not count: waiting would not free any."""
+    """One kind of memory. If the first batch nearly fills it, it does not count, because waiting would free
+    none."""
 
     def __init__(self, read: Callable[[], float | None]) -> None:
         self._read = read
@@ -76,11 +80,10 @@ class Memory:
 
 
 def gpu_memory() -> float | None:
-    """The share of the GPU's memory that is taken, by whomever; None if PyTorch does not use a GPU.
+    """Returns the share of the GPU's memory that is taken, by any process; None if PyTorch does not use a GPU.
 
-    Memory that PyTorch keeps for later batches counts as free. To ask for that takes longer, so it is only asked
-    for
-    where it matters. Neither question waits for what the GPU is doing."""
+    Memory that PyTorch keeps for later batches counts as free. To ask how much that is takes longer, so we ask only
+    if the GPU looks full. Neither question waits for what the GPU is doing."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return None
@@ -94,13 +97,14 @@ def gpu_memory() -> float | None:
 
 
 def own_memory() -> int:
-    """Bytes that this process holds."""
+    """Returns the bytes that this process holds."""
     with STATM.open() as file:
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
 def as_share(value: Any) -> float:
-    """0 to 1, from a number or a text. A number above 1 is a percentage, and so is a text that ends in %."""
+    """Returns a number or a text as a share, 0 to 1. A number above 1 is a percentage, and so is a text that ends
+    in %."""
     percent = isinstance(value, str) and value.rstrip().endswith("%")
     number = float(value.rstrip().removesuffix("%") if percent else value)
     if not math.isfinite(number):

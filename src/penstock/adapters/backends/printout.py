@@ -1,10 +1,10 @@
-"""Carries what a function's process prints into the server's log, however much that is. Used by `spawned`.
+"""Carries what a function's process prints into the server's log, however much that is. Used by `spawned.py`.
 
     its stdout and stderr ──► one pipe ──► lines ──► the server's stderr
                                       └──► nowhere, beyond the allowance; the log says how many bytes
 
-The process never waits for the reader of the log, nor does the server: the pipe is emptied in any case, at most
-once a turn. Where the log has no room for them, some lines are held and the others are left out.
+Neither the process nor the server ever waits for the reader of the log: the pipe is emptied in any case, at most
+once every `TURN`. If the log has no room, some lines are held and the others are left out.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ RATE = 256 * 1024  # bytes of one process that the log takes in a second, for an
 BURST = 1 << 20  # bytes that the log takes at once, and that are held while its reader is behind
 TURN = 0.005  # seconds from one look into the pipe to the next
 PIPE = 1 << 20  # bytes that a process can print between two looks, where the system allows
-CHUNK = 1 << 16
+CHUNK = 1 << 16  # bytes that are read from the pipe at once
 COMPLAIN_EVERY = 5.0  # seconds between two complaints that something was left out
 UNFINISHED = 1.0  # seconds after which a line without an end is shown as it is
-STDERR = 2
+STDERR = 2  # the file descriptor
 _F_SETPIPE_SZ = 1031  # of Linux
 
 
@@ -47,7 +47,7 @@ class Printout:
         self._watch()
 
     def close(self) -> None:
-        """The process has ended: shows what is left in the pipe."""
+        """Shows what is left in the pipe, and closes it. Called when the process has ended."""
         self._rest()
         for _ in range(2 * PIPE // CHUNK):
             if not self._take():
@@ -68,13 +68,14 @@ class Printout:
             self._timer.cancel()
 
     def _look(self) -> None:
-        """Called when something was printed, or when nobody can print any more."""
+        """Takes what is in the pipe. Called when something was printed, or when nobody can print any more."""
         self._rest()
         if self._take():
             self._timer = self._loop.call_later(TURN, self._watch)
 
     def _catch_up(self) -> None:
-        """Called when nothing was printed for a while."""
+        """Shows an unfinished line, and complains of bytes that were left out. Called when nothing was printed for
+        a while."""
         self._rest()
         self._show(self._lines.flush())
         if self._loop.time() - self._told_at >= COMPLAIN_EVERY:

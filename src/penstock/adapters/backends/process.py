@@ -1,6 +1,7 @@
 """The backend for a user's function: it runs in a process of its own, and is never imported here.
+`roles/backends.py` makes it, and a worker's slot owns it.
 
-`spawned` holds that process, and `child` is what runs in it.
+`spawned.py` holds that process, and `child.py` is the program that runs in it.
 """
 
 import asyncio
@@ -36,8 +37,9 @@ log = logging.getLogger("penstock.worker")
 Kind = Literal["auto", "text", "json"]
 
 SILENCE = 3.0  # seconds without a heartbeat, after which a process counts as frozen
-BUSY = 0.002  # seconds for which an answer may lie unread and still count as part of the function's time
-LOOK_LIMIT = 1.5  # seconds in which a process that has nothing to do says how it is
+# Seconds. If an answer was read later than this, the delay does not count as the function's time.
+BUSY = 0.002
+LOOK_LIMIT = 1.5  # seconds in which an idle process must answer how full it is
 CLOSE_LIMIT = 5.0  # seconds that the user's `close` may take
 
 
@@ -46,10 +48,10 @@ class StartFailed(BackendUnavailable):
 
 
 class ProcessBackend:
-    """Runs batches through one function in one child process, one batch at a time. The next one may be there while
-    one runs.
+    """Implements `ports.Backend`: runs batches through one function in one child process, one batch at a time. The
+    next batch may be sent while one runs.
 
-    `warms_up`: the user's `warmup` is asked for inputs to warm up with. They are run by the slot.
+    `warms_up`: whether the user's `warmup` is called, which makes inputs to warm up with. The slot runs them.
     """
 
     runs_ahead = True

@@ -1,4 +1,4 @@
-"""From the JSON of a batch to what a function is called with. Used by `child`, in the function's process.
+"""Makes the arguments of a function from the payloads of a batch. Used by `child.py`, in the function's process.
 
 The server accepts only what can be read here. An input that cannot be read all the same fails its own request, and
 the function is called with the others.
@@ -12,6 +12,7 @@ import msgspec
 from penstock.adapters.backends.foreign_text import describe
 from penstock.adapters.backends.frames import Work
 from penstock.adapters.backends.signature import Unfit
+from penstock.payload import is_json, value_of
 
 Failures = list[tuple[int, str, str]]  # inputs without an output, as in `frames.Done.failed`
 
@@ -20,14 +21,15 @@ decode_text = msgspec.json.Decoder(str).decode
 
 
 class Reading(NamedTuple):
-    """What of a batch can be read, and what cannot."""
+    """The inputs of a batch that could be read, its parameters, and the inputs that could not be read."""
 
     inputs: list[Any]
     parameters: Any
     unread: Failures
 
     def among_all(self, encoded: list[bytes], failed: Failures) -> tuple[list[bytes], Failures]:
-        """Outputs and failures of what was read, each at its position among all inputs."""
+        """Returns outputs and failures at their positions among all inputs of the batch; those that could not be
+        read are failures too."""
         unread = {position for position, _, _ in self.unread}
         count = len(encoded) + len(unread)
         read = [position for position in range(count) if position not in unread]
@@ -46,7 +48,8 @@ class Inputs:
         self._per_item = per_item
 
     def read(self, work: Work) -> Reading:
-        """Raises Unfit if the parameters cannot be read, which the whole batch has in common."""
+        """Reads a batch. Raises Unfit if the parameters cannot be read, because the whole batch has them in
+        common."""
         try:
             parameters = decode_json(work.parameters) if work.parameters else None
         except Exception as error:
@@ -56,13 +59,13 @@ class Inputs:
         try:
             return Reading(list(map(self._decode, work.inputs)), parameters, [])
         except Exception:
-            return self._read_each(work, parameters)
+            return self._read_each(work, parameters)  # one of them is not JSON, or cannot be read
 
     def _read_each(self, work: Work, parameters: Any) -> Reading:
         inputs, read, unread = [], [], []
         for position, payload in enumerate(work.inputs):
             try:
-                inputs.append(self._decode(payload))
+                inputs.append(self._decode(payload) if is_json(payload) else value_of(payload))
                 read.append(position)
             except Exception as error:
                 kind = type(error).__name__

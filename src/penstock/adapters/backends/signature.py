@@ -1,4 +1,4 @@
-"""How a function takes the parameters of its batch, read once from its signature. Used by `child`.
+"""How a function takes the parameters of its batch, read once from its signature. Used by `child.py`.
 
     f(inputs)                           takes none: a request with parameters is refused
     f(inputs, anything)                 all of them in a dict, the second argument
@@ -90,7 +90,7 @@ class Calling:
 
 
 def _takes_all(argument: inspect.Parameter, index: int) -> bool:
-    """`index`: of the argument among those behind the inputs."""
+    """Whether the argument takes all parameters as a dict. `index`: its place after the inputs."""
     if argument.kind in (Kind.VAR_POSITIONAL, Kind.VAR_KEYWORD):
         return False
     if argument.kind is Kind.KEYWORD_ONLY or index > 0:

@@ -1,6 +1,7 @@
 """The backend for `sim:…`, a simulated GPU: one batch after the other, a service time, faults on demand.
+`roles/backends.py` makes it, and a worker's slot owns it.
 
-How long a batch takes and what goes wrong is decided by `penstock.service_model`; here time really passes.
+`penstock/service_model.py` decides how long a batch takes and what goes wrong. Here that time really passes.
 """
 
 import asyncio
@@ -8,17 +9,17 @@ import time
 from random import Random
 
 from penstock.errors import BackendCrashed, BatchRejected
-from penstock.service_model import Fault, ServiceModel
+from penstock.service_model import Fault, NewShapes, ServiceModel
 from penstock.types import Batch, Result, Seconds
 
 _TICK = 0.001  # seconds; an event loop's timers are no finer
 
 
 class SimulatedBackend:
-    """Answers each input with itself after the time the model says. A batch that comes while another runs begins
-    when that has ended.
+    """Implements `ports.Backend`: answers each input with itself, after the time that the service model says. A
+    batch that comes while another runs begins when that one has ended.
 
-    `seed` makes the workers of one run differ; the model's own seed makes runs differ.
+    `seed` makes the workers of one run differ; the service model's own seed makes runs differ.
     """
 
     runs_ahead = True
@@ -26,11 +27,13 @@ class SimulatedBackend:
     def __init__(self, model: ServiceModel, seed: int = 0) -> None:
         self._model = model
         self._random = Random(f"{model.seed}/{seed}")
+        self._new_shapes = NewShapes(model)
         self._free = asyncio.Lock()
         self._started = False
 
     async def start(self) -> None:
         self._started = True
+        self._new_shapes = NewShapes(self._model)  # to a new process every size is new
 
     async def run(self, batch: Batch) -> Result:
         async with self._free:
@@ -52,7 +55,7 @@ class SimulatedBackend:
         fault = self._model.fault(u)
         if fault is Fault.HANG:
             await asyncio.get_running_loop().create_future()
-        await _wait(self._model.seconds(batch.size, z))
+        await _wait(self._model.seconds(batch.size, z) + self._new_shapes.seconds(batch.size))
         inputs = [request.input for request in batch.requests]
         poison = self._model.poison.encode()
         if poison and any(poison in text for text in inputs):
@@ -72,8 +75,8 @@ class SimulatedBackend:
 async def _wait(seconds: Seconds) -> None:
     """Waits this long: never shorter, and longer by one tick of the loop at most.
 
-    Timers of the loop may fire up to a tick early, and a GPU that is faster than it claims would
-    flatter every figure taken with it.
+    Timers of the loop may fire up to a tick early. A simulated GPU that is faster than it claims would make every
+    figure taken with it too good.
     """
     if seconds <= 0:
         return

@@ -1,8 +1,8 @@
-"""The process of a user's function as the server sees it, from start to end: `child`, and the frames sent to it.
+"""The process of a user's function as the server sees it, from start to end. Used by `process.py`.
 
-Used by `process`. A keeper stands between the two, and ends whatever the process started when it ends (see
-`keeper`). The server watches the keeper through a pidfd, so that it knows of the end even while something holds
-the socket open.
+The server talks to the function's process (`child.py`) in frames over a socket. A keeper stands between the two,
+and ends whatever the process started when it ends (see `keeper.py`). The server watches the keeper through a pidfd,
+so that it learns of the end even while something holds the socket open.
 """
 
 import asyncio
@@ -33,11 +33,10 @@ from penstock.adapters.backends.keeper import END
 from penstock.adapters.backends.printout import Printout
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
 
-LAST_GRACE = (
-    1.0  # seconds from a closed connection to the kill: a dying process closes its socket before it ends
-)
+# Seconds from a closed connection to the kill, because a dying process closes its socket before it ends.
+LAST_GRACE = 1.0
 KEEPER = Path(__file__).with_name("keeper.py")
-OURS = "PENSTOCK_"  # begins the server's own variables, among them tokens and passwords: not for the function
+OURS = "PENSTOCK_"  # begins the server's own variables; the function must not see their tokens and passwords
 REAP_WAIT = 5.0  # seconds to wait for the end: a process stuck in the kernel must not hold up its successor
 SOCKET_BUFFER = 1 << 20  # bytes, so that a usual batch is one write and one wake-up
 # Without these, glibc hands the memory of each batch back to the kernel and faults it in again for the next batch:
@@ -46,8 +45,8 @@ ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": str(32 << 20), "MALLOC_MMAP_THRESHOLD_": 
 
 
 class Spawned(asyncio.BufferedProtocol):
-    """Asks one question at a time, or two batches: the process reads the second while it runs the first. Every
-    start makes a new object, so nothing carries over."""
+    """One process. It is asked one question at a time, or two batches: it reads the second while it runs the first.
+    Every start makes a new object, so nothing is left of an old one."""
 
     def __init__(self, name: str, environment: Mapping[str, str]) -> None:
         self.ended: str | None = None  # how the process ended, once it has
@@ -103,14 +102,14 @@ class Spawned(asyncio.BufferedProtocol):
             answer = await coming
         except BackendCrashed:
             del self._answers[question.id]
-            del coming  # it holds the error, whose traceback holds this frame: a cycle
+            del coming  # the future refers to the error, and the error's traceback to this frame: a cycle
             raise
         del self._answers[question.id]  # if cancelled it stays: the process still works on that question
         return answer
 
     def _free_for(self, question: Setup | Work | Look) -> bool:
-        """Whether the process has nothing to do, or one batch that somebody waits for. If nobody does any more, it
-        can take no other."""
+        """Whether the process can take this question: it has nothing to do, or the question is a batch and the
+        process has one batch that somebody still waits for."""
         if not self._answers:
             return True
         busy = len(self._answers) > 1 or any(coming.cancelled() for coming in self._answers.values())
@@ -186,7 +185,7 @@ class Spawned(asyncio.BufferedProtocol):
                 coming.set_exception(BackendCrashed(self.ended))
 
     def _read_the_rest(self) -> None:
-        """Read what the process wrote before it ended: an answer that it gave is not lost with the batch after."""
+        """Read what the process wrote before it ended, so that an answer is not lost if the next batch kills it."""
         if self._sock.fileno() < 0 or self.ended is not None:
             return
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Which trace a call to an endpoint belongs to."""
+"""Which trace a call to an endpoint belongs to. Used by `http.py` and `grpc.py`."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,8 @@ from penstock.types import Batch
 
 
 def trace_of(batch: Batch) -> Mapping[str, str]:
-    """W3C headers. A call carries one trace, and a batch may have several: it is the first that there is."""
+    """Returns the W3C trace headers for a batch. A call carries one trace only, so of several in a batch the first
+    is sent."""
     for request in batch.requests:
         parent, state = request.traceparent, request.tracestate
         if parent is not None and _fits_in_a_header(parent):
@@ -17,5 +18,6 @@ def trace_of(batch: Batch) -> Mapping[str, str]:
 
 
 def _fits_in_a_header(value: str) -> bool:
-    """Doors let in nothing else; but over Redis it may be another program that has written it."""
+    """Whether the value can be sent in a header. Doors let in no other, but over Redis another program may have
+    written it."""
     return value.isascii() and value.isprintable()

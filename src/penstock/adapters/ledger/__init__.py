@@ -2,5 +2,5 @@
 
     recorder (event loop) ──► writer, spool (a thread, files) ──► store: sqlite or postgres (a thread)
 
-`open` makes it, for `roles/ledger.py`.
+`open.py` makes it, for `roles/ledger.py`.
 """

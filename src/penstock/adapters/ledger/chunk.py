@@ -1,6 +1,6 @@
 """A chunk of rows on its way to the database: a file in the spool, or bytes in memory while the disk takes none.
 
-Used by `spool`, from two threads.
+`spool.py` and `writer.py` use it, from two threads.
 """
 
 import os
@@ -13,11 +13,13 @@ from penstock.adapters import private
 _SUFFIX = ".jsonl"
 _SHARED = "-shared"  # in a file's name: see `Chunk.shared`
 _UNFINISHED = ".part"
-_BLOCK = 4096  # bytes
+_BLOCK = 4096  # bytes that the file system gives a file at once
 
 
 @dataclass(slots=True, eq=False)
 class Chunk:
+    """One chunk, wherever its rows are."""
+
     spool: str  # the name of its spool's directory
     number: int  # within its spool
     rows: int
@@ -25,9 +27,8 @@ class Chunk:
     directory: Path
     held: bytes | None = None  # its lines, while they are in memory only
     shared: bool = False  # other gateways may spool the same rows
-    on_fate: Callable[[bool], None] | None = (
-        None  # called once: True if the chunk is safe, False if it was dropped
-    )
+    # Called once: with True if the chunk is safe, with False if it was dropped.
+    on_fate: Callable[[bool], None] | None = None
 
     @property
     def path(self) -> Path:
@@ -43,7 +44,7 @@ class Chunk:
         return self.path.read_bytes() if held is None else held
 
     def save(self, sync: bool) -> None:
-        """Writes the file whole or not at all: under its name there is never a part of it. Raises OSError."""
+        """Writes the file whole or not at all: it gets its name only when it is complete. Raises OSError."""
         assert self.held is not None
         part = self.path.with_suffix(_UNFINISHED)
         try:
@@ -62,8 +63,8 @@ class Chunk:
 
 
 def chunks_in(directory: Path) -> list[Chunk]:
-    """The chunks that a dead process left there, the oldest first. Unfinished files are deleted: nobody was told
-    that they are safe."""
+    """Returns the chunks that a dead process left there, the oldest first. Unfinished files are deleted: nobody was
+    told that they are safe."""
     for part in directory.glob(f"*{_UNFINISHED}"):
         part.unlink(missing_ok=True)
     found = []
@@ -76,7 +77,7 @@ def chunks_in(directory: Path) -> list[Chunk]:
 
 
 def size_on_disk(size: int) -> int:
-    """Whole blocks: a file of one row takes a block too, and a million of them would be 4 GB."""
+    """Returns the size in whole blocks. A file of one row takes a block too, so a million of them would be 4 GB."""
     return -(-size // _BLOCK) * _BLOCK
 
 

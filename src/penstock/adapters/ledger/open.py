@@ -1,6 +1,6 @@
 """Makes a ledger from its settings: the store that its URL names, and the recorder in front of it.
 
-Used by `roles`. Only here is it decided which database module is loaded.
+Used by `roles/ledger.py`. Only this file decides which database's module is loaded.
 """
 
 import asyncio
@@ -23,14 +23,16 @@ FORMS = "sqlite:///file, sqlite:////absolute/file or postgresql://user@host/data
 
 @dataclass(frozen=True, slots=True)
 class LedgerSettings:
+    """`[ledger]` in the configuration. `roles/ledger.py` makes it."""
+
     url: str
-    spool: Path
-    spool_size: int = 2**30
+    spool: Path  # the folder in which each process has its own spool
+    spool_size: int = 2**30  # bytes
     retention: float | None = None  # seconds; None: kept for ever
 
 
 def open_store(url: str, *, read_only: bool = False) -> Store:
-    """The store of a URL, not connected yet. Raises UserMistake for what is no ledger's URL."""
+    """Returns the store of a URL, not connected yet. Raises UserMistake if the URL cannot be a ledger's."""
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
         return SqliteStore(Path(rest[1:]), read_only=read_only)
@@ -60,7 +62,8 @@ def open_recorder(
     clock: Clock,
     wall: Callable[[], float] = time.time,
 ) -> Recorder:
-    """A recorder, not started yet. Raises UserMistake for wrong settings, and not for a database that is away."""
+    """Returns a recorder, not started yet. Raises UserMistake for wrong settings, but not for a database that is
+    away."""
     store = open_store(settings.url)
     spool = Spool(settings.spool, settings.spool_size)
     return Recorder(Writer(spool, store, settings.retention, wall), tier_names, loop, clock, wall)

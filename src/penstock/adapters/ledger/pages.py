@@ -1,7 +1,8 @@
-"""Pages: a chunk of rows as one row of an SQLite table, found by the time of its newest row. Used by `sqlite`.
+"""Pages: a chunk of rows as one row of an SQLite table, found by the time of its newest row. Used by `sqlite.py`.
 
-Rows are written by the million on the machine that serves, and read by a person now and then. So the reader takes
-them apart: a table row for each would cost the writer many times as much.
+Rows are written by the million on the machine that serves, and a person reads some now and then. So a chunk is
+stored whole, and taken apart when it is read: a table row for each request would cost the writer many times as
+much.
 """
 
 import logging
@@ -21,8 +22,8 @@ TABLE = """
 """
 FIELDS = ", ".join(f"json_extract(value, '$[{n}]')" for n in range(len(COLUMNS)))  # of a row in an array
 UNPACKED = f"SELECT {FIELDS} FROM penstock_ledger_pages, json_each(rows)"
-# SQLite itself checks that the page is JSON, while the server's own threads run on: Python would hold them up. It
-# is not asked to count the rows, because it would have to read all of them once more.
+# SQLite itself checks that the page is JSON, because Python would hold up the server's other threads meanwhile.
+# SQLite is not asked to count the rows, because it would have to read all of them once more.
 _INSERT = """
     INSERT INTO penstock_ledger_pages (newest, count, rows) SELECT ?1, ?2, ?3 WHERE json_valid(?3)
 """
@@ -41,7 +42,7 @@ _completed = itemgetter(_COMPLETED)
 def insert_page(database: sqlite3.Connection, lines: bytes) -> int:
     """Inserts a chunk, whose rows are in the order in which they ended; returns how many they are.
 
-    Raises ChunkRejected for what is no chunk: it would not be one the next time either.
+    Raises ChunkRejected if the lines are no rows: the next attempt would fail as well.
     """
     count = lines.count(b"\n")
     try:
@@ -55,7 +56,8 @@ def insert_page(database: sqlite3.Connection, lines: bytes) -> int:
 
 
 def forget_pages(database: sqlite3.Connection, before: float, at_least: int) -> int:
-    """Deletes pages whose rows all ended before then, until that is `at_least` so many rows; returns how many."""
+    """Deletes pages whose rows all ended before then, until `at_least` so many rows are deleted; returns how
+    many."""
     forgotten = 0
     for page, count in database.execute(_OLD, (before, at_least)).fetchall():
         if forgotten >= at_least:
@@ -66,7 +68,8 @@ def forget_pages(database: sqlite3.Connection, before: float, at_least: int) -> 
 
 
 def _rows(array: str) -> list[Row]:
-    """The rows of a page; of a page that is JSON but not made of rows, none. One bad page must not hide others."""
+    """Returns the rows of a page. A page that is JSON but not made of rows has none, so that it does not hide the
+    other pages."""
     try:
         return _decoder.decode(array)
     except msgspec.DecodeError as error:
@@ -77,7 +80,8 @@ def _rows(array: str) -> list[Row]:
 def past_requests(
     database: sqlite3.Connection, tenant: str | None, since: float | None, status: str | None
 ) -> Iterator[PastRequest]:
-    """The newest first. Pages of several servers overlap, so a row waits until no page can have a newer one."""
+    """Yields the requests, the newest first. Pages of several servers overlap in time, so a row is kept back until
+    no further page can have a newer one."""
     begin = -inf if since is None else since
     waiting: list[Row] = []
     for newest, array in database.execute(_SINCE, (begin,)):

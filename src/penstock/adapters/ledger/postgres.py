@@ -1,8 +1,11 @@
 """The store of a ledger in PostgreSQL: for many machines.
 
-It has an event loop of its own, in the thread that delivers. A chunk is one COPY in one transaction. Whatever goes
-wrong, the connection is thrown away and the server rolls back. Nothing more is asked of a server that may be
-hanging, and no transaction stays open, because the server too ends it after the time limit.
+Implements `ledger.store.Store`; `ledger/open.py` makes it. The caller is one thread that runs no event loop: the
+ledger's writer thread or, to read, `penstock requests`. The store runs an event loop of its own in that thread.
+
+Each chunk is written in one transaction: by COPY, or by INSERT if its rows are shared between gateways. After any
+error the connection is thrown away. No ROLLBACK is sent, because the server may be hanging. The server ends the
+transaction itself after the same time limit.
 """
 
 import asyncio
@@ -22,12 +25,14 @@ Work = Callable[[Connection], Awaitable[T]]
 
 TIME_LIMIT = 10.0  # seconds for one transaction
 _LETTING_GO = 0.5  # seconds for a cancelled attempt to end
-# Begins a transaction that the server ends by itself: a given-up one may still run there when the next begins.
+# Begins a transaction that the server ends by itself after the time limit. A transaction that we stopped waiting
+# for may still be running on the server when the next one begins.
 _BEGIN = """
     BEGIN; SET LOCAL statement_timeout = {0}; SET LOCAL lock_timeout = {0};
     SET LOCAL idle_in_transaction_session_timeout = {0}
 """
-_LOCK = 0x70656E73746F636B  # one gateway at a time makes tables; the number is the name in ASCII
+# An advisory lock, so that one process at a time makes tables. The number spells the name in ASCII.
+_LOCK = 0x70656E73746F636B
 # One migration for each version; the table `penstock_ledger_version` says how many were made.
 MIGRATIONS = (
     """
@@ -68,6 +73,8 @@ _WRONG_ROWS = ("22", "23")  # SQLSTATE classes: wrong data, broken constraint
 
 
 class PostgresStore:
+    """Implements `ledger.store.Store`."""
+
     def __init__(self, url: str, *, time_limit: float = TIME_LIMIT, read_only: bool = False) -> None:
         self._url = url
         self._limit = time_limit
@@ -117,7 +124,7 @@ class PostgresStore:
         self._runner = asyncio.Runner()
 
     def _drop(self) -> None:
-        """Drops the connection at once: a polite end would wait for a server that may be hanging."""
+        """Drops the connection at once: a proper close would wait for a server that may be hanging."""
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None
@@ -155,7 +162,7 @@ class PostgresStore:
 
     async def _connected(self, work: Work[T]) -> T:
         if self._connection is None or self._connection.is_closed():
-            # No cache of prepared statements, so that a pooler may stand between.
+            # No cache of prepared statements, so that a connection pooler may stand before the database.
             self._connection = await asyncpg.connect(
                 self._url, timeout=self._limit, statement_cache_size=0,
                 server_settings={"application_name": "penstock ledger"},
@@ -194,6 +201,6 @@ async def _once(data: bytes) -> AsyncIterator[bytes]:
 
 
 def _swallow(attempt: "asyncio.Future[Any]") -> None:
-    """Asks how a given-up attempt ended, only because asyncio complains of a result that nobody asked for."""
+    """Reads how an attempt ended that nobody waits for any more. Otherwise asyncio would complain of it."""
     if not attempt.cancelled():
         attempt.exception()

@@ -1,10 +1,12 @@
-"""Told of every reply; keeps a row of each for the ledger.
+"""The observer that makes a row of the ledger from every reply. `ledger/open.py` makes it; `roles/observers.py`
+puts it among the observers of a gateway.
 
-On the event loop the replies of a batch become lines at once: thousands of rows that wait as objects would have to
-be encoded by a thread, which holds up the loop while it does so. The lines wait in one place: a piece for each
-batch would lie between what the server frees, and everything else would be slower for it.
-What is accepted is recorded when it ends. What was refused on arrival never was a request, and would make a flood
-of refusals a flood of rows: see the metrics.
+The replies of a batch become lines at once, on the event loop. If thousands of rows waited as objects, a thread
+would have to encode them, and would hold up the loop meanwhile. All lines wait in one buffer: a piece of memory for
+each batch would lie between what the server frees, and slow down everything else.
+
+An accepted request is recorded when it ends. A refused one never was a request, and only the metrics count it: a
+row for each would make a flood of refusals a flood of rows.
 """
 
 import asyncio
@@ -22,12 +24,14 @@ from penstock.types import Reply
 log = logging.getLogger("penstock.ledger")
 
 CHUNK_BYTES = 2 * 2**20  # about 20,000 rows
-CHUNK_SECONDS = 0.5
-CLOSE_SECONDS = 5.0  # to write down what has ended; what is left waits on disk
+CHUNK_SECONDS = 0.5  # seconds that a line waits, at most, for a chunk to fill
+CLOSE_SECONDS = 5.0  # seconds to write what has ended to the database; the rest waits on disk
 MAX_ROWS_IN_MEMORY = 200_000  # 20 s of 10,000 requests/s with a disk that hangs
 
 
 class Recorder(RequestObserver):
+    """A process's end of the ledger. `told` serves `cluster/task_ledger.py`."""
+
     def __init__(
         self,
         writer: Writer,
@@ -43,10 +47,10 @@ class Recorder(RequestObserver):
         self._loop, self._clock, self._wall = loop, clock, wall
         self._max_rows = max_rows
         self._room = bytearray(CHUNK_BYTES)  # where lines gather to a chunk; it grows if need be
-        self._end = 0  # of those in it
+        self._end = 0  # where the lines in it end
         self._gathered = 0  # rows
         self._timer: asyncio.TimerHandle | None = None
-        self._shift = wall() - clock()  # from our clock to the wall's
+        self._shift = wall() - clock()  # seconds to add to our clock for the time since the epoch
         self.lost = 0  # rows for which there was no room in memory
 
     @property
@@ -89,23 +93,23 @@ class Recorder(RequestObserver):
             self._timer = self._loop.call_later(CHUNK_SECONDS, self.flush)
 
     def told(self, rows: Sequence[Row], on_fate: Callable[[bool], None]) -> None:
-        """Rows that others may be told of as well: the ledger has each once. `on_fate` hears, on the loop, whether
-        they are safe now, or were dropped and must be told again."""
+        """Write rows that another gateway may be told of as well; the ledger keeps each once. `on_fate` is called
+        on the loop: with True when the rows are safe, with False when they were dropped and must be told again."""
         if self._writer.in_memory + len(rows) > self._max_rows:
             self._loop.call_soon(on_fate, False)
             return
         self._writer.hand(to_lines(rows), len(rows), lambda safe: self._heard(on_fate, safe))
 
     def _heard(self, on_fate: Callable[[bool], None], safe: bool) -> None:
-        with suppress(RuntimeError):  # the loop has ended, and with it whoever wanted to know
+        with suppress(RuntimeError):  # the loop has ended, and with it the task that waited
             self._loop.call_soon_threadsafe(on_fate, safe)
 
     def missed(self, rows: int) -> None:
-        """So many were lost before they got here."""
+        """Count rows that were lost before they were told."""
         self.lost += rows
 
     def flush(self) -> None:
-        """Hand over what has gathered."""
+        """Hand the lines that have gathered to the writer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -119,6 +123,7 @@ class Recorder(RequestObserver):
             self._writer.hand(bytes(memoryview(self._room)[:end]), rows)
 
     async def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """After the last reply. What the database does not take in time stays in the spool for the next start."""
+        """Write what is left. Called after the last reply. What the database does not take in time stays in the
+        spool for the next start."""
         self.flush()
         await self._loop.run_in_executor(None, self._writer.close, seconds)

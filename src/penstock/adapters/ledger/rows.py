@@ -1,8 +1,8 @@
-"""A request's row in the ledger, and rows as the lines of a chunk.
+"""A request's row in the ledger, and rows as the lines of a chunk. Used by `recorder.py` and by both stores.
 
-A chunk is written once, as JSON lines, and nothing is decoded again on the way to a database: a line without its
-brackets is a line of CSV to PostgreSQL, and the lines with commas between them are one array to SQLite. That works
-because no text in a row holds a control character: `to_lines` replaces them.
+A chunk is written once, as JSON lines, and nothing is decoded again on the way to a database. PostgreSQL takes a
+line without its brackets as a line of CSV. SQLite takes the lines with commas between them as one JSON array. That
+works because no text in a row holds a control character: `to_lines` replaces them.
 """
 
 import re
@@ -23,14 +23,14 @@ _INSTEAD = dict.fromkeys(range(32), "\N{REPLACEMENT CHARACTER}")
 
 
 class ChunkRejected(PenstockError):
-    """The database will never take this chunk: it is set aside for people to look at."""
+    """The database will never take this chunk. It is set aside for people to look at."""
 
     code = "CHUNK_REJECTED"
 
 
 @dataclass(slots=True, frozen=True)
 class PastRequest:
-    """A row as it is read back: one request that has ended."""
+    """A row as it is read back from the ledger: one request that has ended."""
 
     id: str
     request_id: str
@@ -38,8 +38,8 @@ class PastRequest:
     tier: str
     model: str
     status: str  # SUCCESS, or the error code
-    created: float
-    completed: float
+    created: float  # seconds since the epoch
+    completed: float  # seconds since the epoch
     latency_ms: float
 
 
@@ -49,7 +49,7 @@ def past_request(row: Row) -> PastRequest:
 
 
 def to_lines(rows: Sequence[Row]) -> bytes:
-    """One JSON array for each row, each on a line of its own."""
+    """Returns one JSON array for each row, each on a line of its own."""
     try:
         lines = _encoder.encode_lines(rows)
     except UnicodeEncodeError:  # half of a surrogate pair, which no database takes
@@ -68,14 +68,16 @@ def _clean(text: str) -> str:
 
 
 def as_array(lines: bytes) -> str:
-    """The lines of a chunk as one JSON array. Raises ChunkRejected if they are no text."""
+    """Returns the lines of a chunk as one JSON array. Raises ChunkRejected if they are no text."""
     try:
-        # Newlines are replaced in bytes, which takes a tenth of the time that text takes: the server waits for it.
+        # Newlines are replaced in the bytes, which takes a tenth of the time that it takes in text. The server's
+        # other threads wait meanwhile.
         return (b"[%b]" % lines.rstrip(b"\n").replace(b"\n", b",")).decode()
     except UnicodeDecodeError as error:
         raise ChunkRejected(str(error)) from None
 
 
 def as_csv(lines: bytes) -> bytes:
-    """The lines of a chunk as CSV that quotes with `"` and escapes with `\\`. No JSON text holds a raw newline."""
+    """Returns the lines of a chunk as CSV that quotes with `"` and escapes with `\\`. Newlines can be taken for the
+    ends of rows, because no JSON text holds a raw one."""
     return lines.strip(b"[]\n").replace(b"]\n[", b"\n") + b"\n"

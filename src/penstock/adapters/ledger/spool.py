@@ -1,9 +1,11 @@
-"""The spool: chunks of rows between the server and the database, on disk, in order, bounded.
+"""The spool: chunks of rows on their way from the server to the database, on disk, in order, bounded.
 
-Every chunk goes through here, also while the database is well: there is one way, and it is used all the time.
+Two threads of `writer.Writer` use the spool: one adds chunks, one delivers them. Every chunk goes through the
+spool, also while the database answers: so there is one way only, and it is in use all the time.
+
 A chunk is synced to disk before it counts as spooled, and its file is deleted when the database has it. Beyond
 `max_bytes` the oldest chunks are dropped, counted and logged. While the disk takes none, chunks stay in memory, and
-beyond `max_held` the oldest of those are dropped. Two threads of `Writer` use the spool: one adds, one delivers.
+beyond `max_held` the oldest of those are dropped.
 """
 
 import logging
@@ -26,6 +28,8 @@ _KEEP_REJECTED = 16  # chunks that the database refused, kept for people to look
 
 
 class Spool:
+    """The spool of one process. It also delivers the chunks that dead processes left in theirs."""
+
     def __init__(
         self, directory: Path, max_bytes: int, *, max_held: int = MAX_HELD, sync: bool = True
     ) -> None:
@@ -39,14 +43,14 @@ class Spool:
         self._numbers = count(1)
         self._chunks: deque[Chunk] = deque()  # the oldest first
         self._in_memory: list[Chunk] = []  # chunks that the disk did not take
-        self._in_hand: Chunk | None = None  # being delivered; not dropped, because the database may have it
-        self._adopted: dict[str, OwnedDirectory] = {}
-        self._chunks_of: Counter[str] = Counter()  # by spool: how many of its chunks are here
+        self._in_hand: Chunk | None = None  # being delivered; never dropped, because the database may have it
+        self._adopted: dict[str, OwnedDirectory] = {}  # by name, the spools of dead processes
+        self._chunks_of: Counter[str] = Counter()  # how many chunks of each spool wait here
         self._changed = Condition()
         self._finished = False
         self.added = 0  # rows ever taken over from the caller
         self.rows = 0  # rows that wait here
-        self.bytes = 0  # of the rows that wait here
+        self.bytes = 0  # size of the rows that wait here
         self.lost = 0  # rows that were dropped
         self.rejected = 0  # rows that were set aside
         self.adopt()
@@ -56,7 +60,7 @@ class Spool:
         return self._owned.path.name
 
     def counts(self) -> tuple[int, int, int, int, int]:
-        """Rows ever added, rows that wait and their bytes, rows lost, rows rejected: as they were at one moment."""
+        """Returns, as of one moment: rows ever added, rows that wait and their bytes, rows lost, rows rejected."""
         with self._changed:
             return self.added, self.rows, self.bytes, self.lost, self.rejected
 
@@ -85,8 +89,8 @@ class Spool:
     def add(
         self, lines: bytes, rows: int, *, shared: bool = False, on_fate: Callable[[bool], None] | None = None
     ) -> None:
-        """`on_fate` is told once, from any thread: True when the chunk is on disk or in the database, False when
-        it was dropped."""
+        """Spool a chunk. `on_fate` is called once, from any thread: with True when the chunk is on disk or in the
+        database, with False when it was dropped."""
         size = size_on_disk(len(lines))
         chunk = Chunk(
             self.name, next(self._numbers), rows, size, self._owned.path, lines, shared, on_fate
@@ -137,14 +141,14 @@ class Spool:
     # ---- one thread delivers -------------------------------------------------------------------------------
 
     def oldest(self, seconds: float) -> Chunk | None:
-        """The next chunk to deliver; None if none came within these seconds, or none will come."""
+        """Returns the next chunk to deliver; None if none came within these seconds, or none will come."""
         with self._changed:
             self._changed.wait_for(lambda: self._chunks or self._finished, seconds)
             self._in_hand = self._chunks[0] if self._chunks else None
             return self._in_hand
 
     def put_back(self) -> None:
-        """The chunk in hand was not delivered, and will be the next again."""
+        """Note that the chunk in hand was not delivered: `oldest` will return it again."""
         with self._changed:
             self._in_hand = None
 
@@ -155,7 +159,8 @@ class Spool:
         self._erase(chunk)
 
     def set_aside(self, chunk: Chunk) -> None:
-        """The database will never take this chunk: its file is kept beside the spools, with a few others."""
+        """Take a chunk out that the database will never take. Its file is kept beside the spools, for people to
+        look at; of such files only the latest few are kept."""
         aside = self._owned.path.parent / _REJECTED
         try:
             aside.mkdir(mode=private.FOLDER, exist_ok=True)
@@ -176,7 +181,8 @@ class Spool:
             self._in_memory.remove(chunk)
 
     def _erase(self, chunk: Chunk) -> None:
-        """Deletes its file, and the directory of a dead process if this was the last chunk there."""
+        """Deletes the chunk's file. If it was the last chunk of a dead process, deletes that process's spool
+        too."""
         chunk.path.unlink(missing_ok=True)
         with self._changed:
             emptied = None if self._chunks_of[chunk.spool] else self._adopted.pop(chunk.spool, None)
@@ -186,7 +192,7 @@ class Spool:
     # ---- the end -------------------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """Nothing more will be added."""
+        """Note that no chunk will be added any more."""
         with self._changed:
             self._finished = True
             self._changed.notify()
@@ -197,7 +203,8 @@ class Spool:
             return self._finished and not self._chunks
 
     def close(self) -> None:
-        """Chunks that were not delivered stay on disk for the next process."""
+        """Save what is in memory only, and release the spool. Chunks that were not delivered stay on disk for the
+        next process."""
         error = self._save()
         if error is not None:
             rows = sum(chunk.rows for chunk in self._in_memory)

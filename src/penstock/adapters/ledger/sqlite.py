@@ -1,7 +1,10 @@
 """The store of a ledger in an SQLite file: for one machine, with nothing else to run.
 
-A chunk stays together (see `pages`). Shared rows, each of which must be found by its id, have a table of their own.
-Rows that an older Penstock wrote one by one are in that table too.
+Implements `ledger.store.Store`, which says who calls it and what a shared row is; `ledger/open.py` makes it.
+
+An ordinary chunk is stored whole, as a page (see `pages.py`). Shared rows are stored one by one in the table
+`penstock_ledger`, because the database must find each by its id. Rows that an older Penstock wrote are in that
+table too.
 """
 
 import sqlite3
@@ -20,7 +23,7 @@ from penstock.errors import UserMistake
 
 T = TypeVar("T")
 
-BUSY_SECONDS = 5.0  # for which another process may lock the file
+BUSY_SECONDS = 5.0  # seconds to wait while another process locks the file
 # One migration for each version; the pragma `user_version` says how many were made.
 MIGRATIONS = (
     """
@@ -64,6 +67,8 @@ _FORGET = """
 
 
 class SqliteStore:
+    """Implements `ledger.store.Store`."""
+
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self._path = path
         self._read_only = read_only
@@ -80,8 +85,8 @@ class SqliteStore:
 
     def forget(self, before: float, about: int) -> int:
         def forgotten(database: sqlite3.Connection) -> int:
-            singly = database.execute(_FORGET, (before, about)).rowcount
-            return singly + pages.forget_pages(database, before, about - singly)
+            deleted = database.execute(_FORGET, (before, about)).rowcount
+            return deleted + pages.forget_pages(database, before, about - deleted)
 
         return self._in_transaction(forgotten)
 
@@ -89,10 +94,9 @@ class SqliteStore:
         self, tenant: str | None, since: float | None, status: str | None, limit: int
     ) -> Sequence[PastRequest]:
         def newest(database: sqlite3.Connection) -> list[PastRequest]:
-            found = [_singly(database, tenant, since, status)]
-            if (
-                _version(database) > 1
-            ):  # otherwise an older Penstock made it, and there is no table of pages yet
+            found = [_from_rows(database, tenant, since, status)]
+            # A ledger of version 1, which an older Penstock made, has no table of pages.
+            if _version(database) > 1:
                 found.append(pages.past_requests(database, tenant, since, status))
             return list(islice(merge(*found, key=attrgetter("completed"), reverse=True), limit))
 
@@ -140,9 +144,8 @@ class SqliteStore:
         try:
             if not self._read_only:
                 database.execute("PRAGMA journal_mode = WAL")
-                database.execute(
-                    "PRAGMA synchronous = FULL"
-                )  # a chunk's file is deleted when the database has it
+                # A chunk's file is deleted when the database has it, so the database must have it on disk.
+                database.execute("PRAGMA synchronous = FULL")
             self._migrate(database)
         except BaseException:
             database.close()
@@ -168,7 +171,8 @@ def _version(database: sqlite3.Connection) -> int:
 
 
 def _insert_shared(database: sqlite3.Connection, lines: bytes) -> int:
-    """Returns how many were new. Raises ChunkRejected for wrong rows: they would be wrong the next time too."""
+    """Inserts rows one by one, and returns how many were new. Raises ChunkRejected if the lines are no rows: the
+    next attempt would fail as well."""
     rows = as_array(lines)
     try:
         return database.execute(_INSERT_SHARED, (rows,)).rowcount
@@ -180,9 +184,10 @@ def _insert_shared(database: sqlite3.Connection, lines: bytes) -> int:
         raise
 
 
-def _singly(
+def _from_rows(
     database: sqlite3.Connection, tenant: str | None, since: float | None, status: str | None
 ) -> Iterator[PastRequest]:
+    """Returns the requests that were stored one by one, the newest first."""
     where, given = conditions(tenant, since, status, "?")
     asked = f"""
         SELECT {", ".join(COLUMNS)}, round((completed - created) * 1000, 3)

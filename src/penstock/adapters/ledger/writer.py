@@ -1,7 +1,8 @@
 """Carries rows from the server's memory to the database in two threads, so that the event loop waits for neither.
 
-Used by `recorder`. One thread spools chunks of rows on disk. The other delivers the oldest chunk to the database;
-if that is away, it tries again, ever more seldom. A database that hangs holds up only the second thread.
+Used by `recorder.py`. One thread spools chunks of rows on disk. The other delivers the oldest chunk to the
+database; if the database is away, it tries again after ever longer pauses. A database that hangs holds up only the
+second thread.
 """
 
 import logging
@@ -23,17 +24,18 @@ OnFate = Callable[[bool], None]
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds before the next attempt, while the database is away
 CHORES_EVERY = 60.0  # seconds; see `_do_chores`
-FORGET_AT_ONCE = 2_000  # rows
-FORGET_AGAIN_AFTER = 0.1  # seconds: 20,000 rows/s at most, so that the database has time for other work
+FORGET_AT_ONCE = 2_000  # rows that are deleted in one transaction
+# Seconds: at most 20,000 rows/s are deleted, so that the database has time for other work.
+FORGET_AGAIN_AFTER = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerState:
-    """How the ledger is doing, for metrics and people."""
+    """How the ledger stands, for the metrics and /internal/health (`roles/ledger.py`)."""
 
     written: int  # rows that this process brought to the database
     waiting: int  # rows that the database does not have yet
-    waiting_bytes: int  # of rows that wait in the spool
+    waiting_bytes: int  # size of the rows that wait in the spool
     lost: int  # rows that were dropped because a bound was reached
     rejected: int  # rows that the database refused for ever
     forgotten: int  # rows that were deleted for their age
@@ -41,6 +43,8 @@ class LedgerState:
 
 
 class Writer:
+    """The two threads, and what they share."""
+
     def __init__(
         self, spool: Spool, store: Store, retention: float | None, wall: Callable[[], float]
     ) -> None:
@@ -65,7 +69,7 @@ class Writer:
         self._delivering.start()
 
     def hand(self, lines: bytes, rows: int, on_fate: OnFate | None = None) -> None:
-        """Takes over a chunk. One with `on_fate` (see `Spool.add`) has shared rows (see `store`)."""
+        """Takes over a chunk. A chunk with `on_fate` (see `Spool.add`) has shared rows (see `store.py`)."""
         self.given += rows
         self._handed.put((lines, rows, on_fate))
 
@@ -95,9 +99,8 @@ class Writer:
 
     @property
     def state(self) -> LedgerState:
-        added, rows, size, lost, rejected = (
-            self._spool.counts()
-        )  # read first, so that a row on its way is counted
+        # Read before `given`, so that a row on its way to the spool is counted.
+        added, rows, size, lost, rejected = self._spool.counts()
         waiting = self.given - added + rows
         return LedgerState(self._written, waiting, size, lost, rejected, self._forgotten, self._away)
 
@@ -109,7 +112,7 @@ class Writer:
             try:
                 self._spool.add(lines, rows, shared=on_fate is not None, on_fate=on_fate)
             except BaseException:
-                if on_fate is not None:  # whoever waits for the fate hands the rows over again
+                if on_fate is not None:  # the caller of `hand` will then hand the rows over again
                     on_fate(False)
                 raise
         self._spool.finish()
@@ -145,6 +148,7 @@ class Writer:
             self._spool.delivered(chunk)
 
     def _do_chores(self) -> None:
+        """Take over the spools of processes that have died, and delete rows that are too old."""
         now = time.monotonic()
         if now < self._chores_due:
             return

@@ -1,5 +1,7 @@
-"""The adapters in memory. The broker and result bus here connect a gateway to the batchers of its own process: a
-call, nothing more. The other files are the bus and the records that tests run whole installations on."""
+"""The adapters in memory. This file connects a gateway to the batchers of its own process, for `penstock serve`:
+`roles/embedded.py` makes the result bus and `roles/model.py` a broker for each model. Nothing lies between gateway
+and batcher but a call. The other files of this folder are the bus and the records on which tests run whole
+installations."""
 
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
@@ -10,8 +12,8 @@ Carried = TypeVar("Carried", bound=Accepted)
 
 
 class MemoryBroker(Generic[Carried]):
-    """Carries requests to the batcher of the same process. Once subscribed, publishing is the subscriber's own
-    method: not even a call in between."""
+    """Implements `ports.Broker`: carries requests to the batcher of the same process. `subscribe` makes the
+    subscriber's own methods `publish` and `withdraw`, so that publishing costs no further call."""
 
     publish: Callable[[Carried], None]
     withdraw: Callable[[Carried], None]
@@ -24,6 +26,8 @@ class MemoryBroker(Generic[Carried]):
 
 
 class MemoryResultBus:
+    """Implements `ports.ResultBus`: hands the replies of the batchers to the gateway of the same process."""
+
     def __init__(self) -> None:
         self._on_replies: Callable[[Sequence[Reply]], None] | None = None
 

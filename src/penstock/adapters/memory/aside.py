@@ -1,4 +1,4 @@
-"""What could not be read, kept in memory for people to look at."""
+"""Keeps in memory what could not be read, for people to look at. `memory/bus.py` makes it, for tests."""
 
 from collections import Counter, deque
 from typing import Any
@@ -10,7 +10,7 @@ MOST_BYTES = 4096  # bytes of each entry
 
 
 class MemoryAside:
-    """`penstock.ports.bus.Aside`."""
+    """Implements `ports.bus.Aside`."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -25,5 +25,5 @@ class MemoryAside:
         return [*reversed(self._kept)][:limit]
 
     async def run(self) -> None:
-        """Nothing needs to be written: it is there."""
+        """Does nothing until cancelled: `add` has already kept everything."""
         await for_ever()

@@ -1,4 +1,5 @@
-"""Mailboxes in memory. What is sent waits in the box until its owner has taken it."""
+"""Mailboxes in memory: a message waits in the box until its owner has taken it. `memory/bus.py` makes them, for
+tests."""
 
 import asyncio
 from collections import deque
@@ -7,7 +8,7 @@ from collections.abc import Callable, Sequence
 from penstock.ports import Clock
 
 LIFETIME = 60.0  # seconds that a box outlives its owner's last look
-GIVE_UP_AFTER = 30.0
+GIVE_UP_AFTER = 30.0  # seconds; only for the port's sake, since nothing here has to wait
 
 
 class Box:
@@ -45,7 +46,7 @@ class Boxes:
         self._boxes.pop(owner, None)
 
     def put(self, owner: str, payload: bytes) -> bool:
-        """Put a message into a mailbox. False: there is no such box any more."""
+        """Put a message into a mailbox. Returns False if there is no such box any more."""
         box = self.find(owner)
         if box is None:
             return False
@@ -55,7 +56,7 @@ class Boxes:
 
 
 class MemoryPost:
-    """`penstock.ports.bus.Post`."""
+    """Implements `ports.bus.Post`."""
 
     apart = False
 
@@ -69,12 +70,12 @@ class MemoryPost:
     async def send_all(
         self, messages: Sequence[tuple[str, bytes]], *, give_up_after: float = GIVE_UP_AFTER
     ) -> list[bool]:
-        await asyncio.sleep(0)  # as on the way to anywhere else, others have their turn
+        await asyncio.sleep(0)  # others have their turn, as they have while a message goes to Redis
         return [self._boxes.put(box, payload) for box, payload in messages]
 
 
 class MemoryMailbox:
-    """`penstock.ports.bus.Mailbox`."""
+    """Implements `ports.bus.Mailbox`."""
 
     def __init__(self, boxes: Boxes, owner: str, heartbeat: float) -> None:
         self.owner = owner

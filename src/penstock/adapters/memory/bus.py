@@ -1,8 +1,8 @@
 """A bus for members that live in one process: no Redis, no threads, and time by the clock that it is given.
 
-All members are given one `MemoryBus`. It keeps the promises of the ports: what is sent to a member that has left is
-refused, a member that has not beaten for a lease is gone, and what it had taken in is another's. So tests run the
-real gateways, batchers and workers over it, in virtual time.
+Only tests use it: they run the real gateways, batchers and workers over one `MemoryBus`, in virtual time. It keeps
+the promises of the ports: what is sent to a member that has left is refused, a member that sent no heartbeat for a
+lease is gone, and another member takes over its work.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from penstock.words.heartbeats import Heartbeat, Kind
 
 
 class MemoryBus:
-    """`penstock.ports.bus.Bus`."""
+    """Implements `ports.bus.Bus`."""
 
     where = "memory"
 
@@ -53,14 +53,14 @@ class MemoryBus:
         )
 
     async def open(self) -> None:
-        """Nothing to open: this bus is always there."""
+        """Does nothing: this bus is always there."""
 
     async def close(self) -> None:
-        """Nothing to close: the other members go on."""
+        """Does nothing: the other members go on."""
 
 
 class MemoryShards:
-    """`penstock.ports.shards.Shards`, for the members of one bus."""
+    """Implements `ports.shards.Shards` for the members of one bus."""
 
     def __init__(self, bus: MemoryBus, clock: Clock, number: int = 16) -> None:
         self.number = number

@@ -1,4 +1,5 @@
-"""Requests with an Idempotency-Key, in memory: of all gateways that are asked with one key, one executes it."""
+"""Claims of idempotency keys, in memory: of all gateways that are asked with one key, one executes the request.
+`memory/records.py` makes it, for tests."""
 
 from penstock.adapters.memory.tasks import Kept, SharedTasks
 from penstock.idempotency import Keyed
@@ -8,7 +9,7 @@ from penstock.words.messages import task_name
 
 
 class MemoryClaims:
-    """`penstock.ports.records.Claims`."""
+    """Implements `ports.records.Claims`. `SharedTasks`, the books, holds a keyed request's record like a task's."""
 
     def __init__(self, books: SharedTasks, ttl: float) -> None:
         """`ttl`: seconds that an outcome is kept."""

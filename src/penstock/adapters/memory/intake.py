@@ -1,4 +1,6 @@
-"""A batcher's way in, in memory: the shards that it leases. Each entry stays pending there until it is settled."""
+"""A batcher's intake in memory: it reads the shards that the batcher leases. An entry stays pending in its shard
+until it is settled. `memory/bus.py` makes it, for tests; `adapters/in_hand.py` does what both intakes have in
+common."""
 
 import asyncio
 
@@ -8,11 +10,11 @@ from penstock.ports import Clock
 from penstock.ports.bus import Aside
 from penstock.ports.shards import Alive, Leases, Taken
 
-LOOK = 0.1  # seconds after which the intake looks even if nobody rings
+LOOK = 0.1  # seconds after which the intake looks even if no shard has reported something new
 
 
 class MemoryIntake(InHand[Taken, int]):
-    """`penstock.ports.shards.Intake`."""
+    """Implements `ports.shards.Intake`."""
 
     def __init__(
         self,
@@ -24,13 +26,13 @@ class MemoryIntake(InHand[Taken, int]):
         aside: Aside,
         kind: type[Taken],
     ) -> None:
-        """`kind`: the class that requests are made as, for whoever takes them."""
+        """`kind`: the class of which requests are made, because `on_request` expects it."""
         super().__init__(kind, aside)
         self._shards, self._me, self._clock, self._leases, self._alive = shards, me, clock, leases, alive
         self._owned: frozenset[int] = frozenset()
         self._living: frozenset[str] = frozenset()
-        self._doubtful: set[int] = set()  # shards in which something may have been left
-        self._lay: dict[int, int] = {}  # for each shard the last entry that lay there when we came
+        self._doubtful: set[int] = set()  # shards in which a dead batcher may have left something
+        self._lay: dict[int, int] = {}  # by shard, the last entry that was there when we gained it
         self._bell = asyncio.Event()
         self._closing = False
 

@@ -1,4 +1,5 @@
-"""Which shards a batcher may read, by leases that stand beside the shards in memory."""
+"""Which shards a batcher may read. The leases stand beside the shards in memory. `memory/bus.py` makes it, for
+tests."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,11 +7,11 @@ from collections.abc import Callable
 from penstock.adapters.memory.shard import SharedShards
 from penstock.ports import Clock
 from penstock.ports.shards import Alive
-from penstock.shard_plan import plan, quota
+from penstock.shard_plan import even_part, plan
 
 
 class MemoryLeases:
-    """`penstock.ports.shards.Leases`."""
+    """Implements `ports.shards.Leases`."""
 
     def __init__(
         self, shards: SharedShards, me: str, alive: Alive, clock: Clock, *, heartbeat: float, lease: float
@@ -29,7 +30,7 @@ class MemoryLeases:
         return frozenset(self._held)
 
     def fence(self, shard: int) -> int:
-        """The fence number of a shard that this batcher owns."""
+        """Returns the fence number of a shard that this batcher owns."""
         return self._held[shard]
 
     def batchers_changed(self) -> None:
@@ -43,8 +44,8 @@ class MemoryLeases:
         while True:
             self._changed.clear()
             self.step()
-            # A batcher that lacks shards looks more often: another has died with them, or is about to give them.
-            short = len(self._held) < quota(len(self._shards), self._alive(), self._me)
+            # A batcher that lacks shards looks more often: their owner has died, or is about to give them back.
+            short = len(self._held) < even_part(len(self._shards), self._alive(), self._me)
             try:
                 async with asyncio.timeout(self._heartbeat / 4 if short else self._heartbeat):
                     await self._changed.wait()

@@ -1,4 +1,5 @@
-"""The line of idle workers in memory: of each model the slots in their order, or else those who wait for one."""
+"""The line of idle slots in memory. For each model it holds the idle slots in their order or, while there are none,
+the batchers that wait for one. `memory/bus.py` makes it, for tests."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -9,10 +10,11 @@ class Line:
 
     def __init__(self) -> None:
         self.slots: OrderedDict[str, None] = OrderedDict()
-        self.takers: deque[asyncio.Future[str]] = deque()
+        self.takers: deque[asyncio.Future[str]] = deque()  # batchers that wait for a slot
 
     def post(self, slot: str, *, first: bool = False) -> bool:
-        """Give the slot to a batcher that waits for one, or put it into the line."""
+        """Give the slot to a batcher that waits for one, or put it into the line: at its end, or `first`. Returns
+        False if it stood in the line already."""
         while self.takers:
             taker = self.takers.popleft()
             if not taker.done():
@@ -26,7 +28,7 @@ class Line:
 
 
 class MemoryCredits:
-    """`penstock.ports.bus.Credits`."""
+    """Implements `ports.bus.Credits`."""
 
     def __init__(self, lines: dict[str, Line]) -> None:
         self._lines = lines

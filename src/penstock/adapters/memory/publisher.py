@@ -1,4 +1,5 @@
-"""A gateway's way to the batchers in memory: many requests to an envelope, and an envelope to the next shard."""
+"""A gateway's publisher in memory. It puts all requests that wait into one envelope, and the envelope into the next
+shard in turn. `memory/bus.py` makes it, for tests; `adapters/outbox.py` holds what is not sent yet."""
 
 from penstock.adapters.memory.shard import SharedShards
 from penstock.adapters.outbox import Outbox
@@ -7,14 +8,14 @@ from penstock.words.envelopes import encode_envelope
 
 
 class MemoryPublisher(Outbox):
-    """`penstock.ports.shards.Publisher`."""
+    """Implements `ports.shards.Publisher`."""
 
     def __init__(
         self, shards: SharedShards, box: str, clock: Clock, max_requests: int, max_bytes: int
     ) -> None:
         super().__init__(max_requests, max_bytes)
         self._shards, self._box, self._clock = shards, box, clock
-        self._turn = -1
+        self._turn = -1  # the shard that the last requests went to
 
     async def run(self) -> None:
         while True:

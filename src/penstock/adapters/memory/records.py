@@ -1,4 +1,5 @@
-"""What is kept for all members of a bus in memory. It is bounded in number; a tenant's share of it is not."""
+"""The records that all members of a bus share, in memory. Only tests use them. The number of records is bounded; a
+tenant's share of it is not, as it would be over Redis."""
 
 import asyncio
 from collections import OrderedDict
@@ -17,15 +18,15 @@ from penstock.quota import Account, Limiter, Limits
 from penstock.types import DeadLetter
 
 AGAIN = 1.0  # seconds after which a ledger that had no room is asked again
-MOST_ANSWERS = 10_000
+MOST_ANSWERS = 10_000  # answers that are kept
 
 
 class MemoryAnswers:
-    """`penstock.ports.AnswerStore`."""
+    """Implements `ports.records.AnswerStore`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        # Each answer, and until when it is kept.
+        # By fingerprint, each answer and the time until which it is kept.
         self._kept: OrderedDict[bytes, tuple[bytes, float]] = OrderedDict()
 
     async def fetch(self, fingerprints: Sequence[bytes]) -> list[bytes | None]:
@@ -42,7 +43,7 @@ class MemoryAnswers:
 
 
 class MemoryLetters:
-    """`penstock.ports.records.Letters`."""
+    """Implements `ports.records.Letters`."""
 
     def __init__(self, wall_clock: Clock, most: int, ttl: float) -> None:
         self._wall_clock, self._most, self._ttl = wall_clock, most, ttl
@@ -84,7 +85,7 @@ class MemoryLetters:
 
 
 class MemoryQuotas:
-    """`penstock.ports.records.Quotas`: one limiter for all gateways, so it is exact."""
+    """Implements `ports.records.Quotas`. All gateways use one limiter, so quotas are exact."""
 
     def __init__(self, limiter: Limiter) -> None:
         self._limiter = limiter
@@ -93,12 +94,12 @@ class MemoryQuotas:
         return self._limiter.account(tenant, limits)
 
     async def run(self) -> None:
-        """Nothing to do: there is no other gateway to agree with."""
+        """Does nothing until cancelled: there is no other gateway to agree with."""
         await for_ever()
 
 
 class MemoryEndedTasks:
-    """`penstock.ports.tasks.EndedTasks`."""
+    """Implements `ports.tasks.EndedTasks`."""
 
     def __init__(self, books: SharedTasks, chosen: Callable[[], bool], record: RecordTasks) -> None:
         self._books, self._chosen, self._record = books, chosen, record
@@ -120,7 +121,7 @@ class MemoryEndedTasks:
 
 
 class MemoryRecords:
-    """`penstock.ports.records.Records`, for the members of one bus."""
+    """Implements `ports.records.Records` for the members of one bus."""
 
     def __init__(
         self,

@@ -1,4 +1,5 @@
-"""The registry in memory: who is there and what each said last, as one member of it learns with its heartbeats."""
+"""The registry in memory: which members are there, and the last heartbeat of each. `memory/bus.py` makes it, for
+tests. A member reads what the others said when it sends its own heartbeat, as it does over Redis."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,18 +25,20 @@ from penstock.words.heartbeats import (
     read_worker,
 )
 
-SILENT = 0.75  # the part of a lease without a word after which nobody counts on a member
-FORGET = 60.0  # seconds after which the dead are forgotten
-SOON = 0.002  # seconds after the end of a lease at which it has surely passed
+SILENT = 0.75  # after this part of a lease without a heartbeat, nobody counts on a member
+FORGET = 60.0  # seconds after its last heartbeat, a dead member is forgotten
+SOON = 0.002  # seconds to wait beyond the end of a lease, so that it has surely passed
 
 
 class Said(NamedTuple):
+    """The last heartbeat of a member, as text, and when it was sent."""
+
     when: float
     text: bytes
 
 
 class SharedRegistry:
-    """What all members share: their last words, by kind and name, and what was announced."""
+    """What all members share: the last heartbeat of each, by kind and name, and the announcements of models."""
 
     def __init__(self) -> None:
         self.said: dict[Kind, dict[str, Said]] = {kind: {} for kind in KINDS}
@@ -43,7 +46,7 @@ class SharedRegistry:
 
 
 class MemoryRegistry:
-    """`penstock.ports.registry.Registry`."""
+    """Implements `ports.registry.Registry`."""
 
     reachable = True
     memory_ratio = 0.0
@@ -73,10 +76,10 @@ class MemoryRegistry:
         self.models: dict[str, ModelAnnouncement] = {}
         self.on_changed: Callable[[], None] = lambda: None
         self.on_heard: Callable[[], None] = lambda: None
-        self._known: dict[str, bytes] = {}  # what each member said, as it was read last
+        self._known: dict[str, bytes] = {}  # the heartbeat of each member that was read last
         self._heard: dict[str, float] = {}  # when each member was last heard of
         self._announced: dict[str, bytes] = {}  # the models that this member announces
-        self._news: dict[str, bytes] = {}  # those announcements that go out with the next heartbeat
+        self._news: dict[str, bytes] = {}  # the announcements that go out with the next heartbeat
         self._left = False
 
     async def run(self) -> None:
@@ -85,7 +88,7 @@ class MemoryRegistry:
             await asyncio.sleep(self._pause())
 
     def _pause(self) -> float:
-        """Seconds to the next heartbeat; fewer if a lease may end before that."""
+        """Returns the seconds to the next heartbeat: fewer than usual if a member's lease may end before that."""
         ages = [self._clock() - heard for heard in self._heard.values()]
         oldest = max((age for age in ages if age <= self._lease), default=0.0)
         return min(self._heartbeat, self._lease - oldest + SOON)
@@ -104,7 +107,7 @@ class MemoryRegistry:
         self.on_heard()
 
     def _read(self, kind: Kind, members: dict[str, H], read: Callable[[bytes], H]) -> bool:
-        """Read the members of one kind. Gives whether somebody has come, gone, or said something new."""
+        """Read the members of one kind. Returns whether one has come, gone, or said something new."""
         now, changed = self._clock(), False
         said = self._shared.said[kind]
         for name in [name for name, last in said.items() if now - last.when > FORGET]:
@@ -121,7 +124,8 @@ class MemoryRegistry:
         return changed
 
     def _hear(self, name: str, text: bytes, members: dict[str, H], read: Callable[[bytes], H]) -> bool:
-        """Take in what a member says of itself. One that cannot be read stays as it was known before."""
+        """Take in a member's heartbeat. If it cannot be read, the one before it still counts. Returns whether it
+        could be read."""
         try:
             members[name] = read(text)
         except Garbled as error:
@@ -158,7 +162,7 @@ class MemoryRegistry:
         return self.age(name) > SILENT * self._lease
 
     def departed(self, kind: str, name: str) -> None:
-        """Strike off a member. Its supervisor has already struck it off the bus (`MemoryBus.bury`)."""
+        """Strike off a member. Its supervisor says that it has died."""
         here: dict[
             str, dict[str, GatewayHeartbeat] | dict[str, BatcherHeartbeat] | dict[str, WorkerHeartbeat]
         ]

@@ -1,4 +1,5 @@
-"""One shard in memory: what was published and is not settled yet, who has taken what of it, and who leases it."""
+"""Shards in memory. A shard holds the envelopes that are not settled yet, which batcher has taken which of them,
+and which batcher leases the shard. Used by the publisher, the intake and the leases of this folder, for tests."""
 
 import asyncio
 from collections.abc import Collection
@@ -6,13 +7,15 @@ from itertools import count
 
 
 class Shard:
+    """One shard: its envelopes, and its lease."""
+
     def __init__(self) -> None:
         self._numbers = count(1)
         self.entries: dict[int, bytes] = {}  # the envelopes, in the order in which they came
         self.given: dict[int, str] = {}  # by entry, the batcher that has taken it
         self.last = 0  # the number of the latest entry that there ever was
         self._last_given = 0
-        self.owner = ""
+        self.owner = ""  # the batcher that leased it last
         self.fence = 0  # how often the shard has changed hands
         self._ends = 0.0  # when the lease ends
 
@@ -29,7 +32,7 @@ class Shard:
         return new
 
     def take_over(self, batcher: str, living: Collection[str]) -> list[tuple[int, bytes]]:
-        """Take the entries that batchers have who are no longer there."""
+        """Take the entries of batchers that are no longer there."""
         left = [
             (number, self.entries[number]) for number, holder in self.given.items() if holder not in living
         ]
@@ -42,7 +45,7 @@ class Shard:
             self._last_given = max(self._last_given, number)
 
     def settle(self, batcher: str, number: int) -> None:
-        """Settle an entry. Only the batcher that has it can do so; whoever has lost it to another settles
+        """Settle an entry. Only the batcher that has it can do so: a batcher that has lost it to another settles
         nothing."""
         if self.given.get(number) == batcher:
             del self.given[number], self.entries[number]
@@ -50,7 +53,7 @@ class Shard:
     # ---- the lease -----------------------------------------------------------------------------------------
 
     def lease(self, batcher: str, now: float, seconds: float) -> int:
-        """Take or renew the lease. Gives the fence number of this ownership, or 0 while another batcher has the
+        """Take or renew the lease. Returns the fence number of this ownership, or 0 while another batcher has the
         shard."""
         if self.holder(now) not in ("", batcher):
             return 0
@@ -70,12 +73,12 @@ class Shard:
             self.owner = ""
 
     def holder(self, now: float) -> str:
-        """The batcher that leases the shard now; empty if none does."""
+        """Returns the batcher that leases the shard now; empty if none does."""
         return self.owner if self._ends > now else ""
 
 
 class SharedShards:
-    """All shards of a bus, and a bell that rings when something is published."""
+    """All shards of a bus. An intake adds its bell, an event that is set when something is published."""
 
     def __init__(self, number: int) -> None:
         self.every = [Shard() for _ in range(number)]

@@ -1,4 +1,5 @@
-"""The records of asynchronous requests, in memory."""
+"""The records of tasks, in memory. `memory/records.py` makes them, for tests; `memory/claims.py` keeps requests
+with an idempotency key among them."""
 
 import asyncio
 from collections import defaultdict, deque
@@ -23,7 +24,7 @@ class Kept:
 
     request: Accepted
     created: float  # seconds since the epoch
-    expires: float  # when the record goes, on our clock
+    expires: float  # when the record is forgotten, on our clock
     keep: float  # seconds that it is kept once the task is over
     status: TaskStatus = TaskStatus.PENDING
     changed: float = 0.0
@@ -32,11 +33,11 @@ class Kept:
     watchers: set[str] = field(default_factory=set)  # the mailboxes that are told of its end
     # What follows is set for a task with an Idempotency-Key.
     fingerprint: str = ""
-    asked: str = ""  # the id of who asked first
-    brief: float | None = None  # seconds that the outcome is kept, where it is one that does not last
-    until: float = 0.0  # on our clock, when whoever claimed it must have placed it
+    asked: str = ""  # the id of the request that asked first
+    brief: float | None = None  # seconds that the outcome is kept, if it is a failure that a retry may mend
+    until: float = 0.0  # on our clock, when the gateway that claimed the key must have placed the request
     ends: float = 0.0  # on our clock, when it must be over
-    lasting: bool = True
+    lasting: bool = True  # False after a failure that a retry may mend: the key may then be claimed anew
     row: bool = True  # its end is a row for the ledger
     letter: str = ""  # the dead letter that it was made to retry
 
@@ -75,7 +76,8 @@ class SharedTasks:
         self._kept.pop(name, None)
 
     async def settle(self, name: str, reply: Reply) -> None:
-        """Write down how a task ended. The first ending counts. Whoever settles twice tells twice."""
+        """Write down how a task ended, and tell those who wait. The first ending counts. A caller that settles
+        twice tells them twice."""
         kept = self.find(name)
         if kept is None:
             return
@@ -108,7 +110,7 @@ class SharedTasks:
 
 
 class MemoryTasks:
-    """`penstock.ports.tasks.TaskRecords`, at one gateway."""
+    """Implements `ports.tasks.TaskRecords`, at one gateway."""
 
     def __init__(self, books: SharedTasks, box: str) -> None:
         self._books, self._box = books, box
@@ -195,7 +197,7 @@ class MemoryTasks:
 
 
 class MemoryEndings:
-    """`penstock.ports.tasks.TaskEndings`."""
+    """Implements `ports.tasks.TaskEndings`."""
 
     def __init__(self, books: SharedTasks) -> None:
         self._books = books

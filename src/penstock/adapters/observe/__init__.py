@@ -1,2 +1,3 @@
-"""Observers that count what happened: plain integers on the hot path, the exposition format made when it is
-scraped."""
+"""Observers that count and note what happened to requests and batches: the metrics, the request log, and requests
+that have ended of late. `roles/observers.py` makes them. Counters are plain integers; Prometheus' text is made only
+when it is asked for."""

@@ -1,9 +1,11 @@
-"""Requests that have ended of late, for a person who asks what became of one.
+"""Requests that have ended of late, for a person who asks what became of one. `roles/observers.py` makes it; the
+admin plane and, over Redis, other gateways ask it.
 
-All replies of a batch are noted at once, and searched only when somebody asks. Number and age are bounded.
-Inputs and outputs are not kept, nor are the details of an error, which may quote an input.
-A busy server keeps all that failed, and of those that went well about a thousand a second: to note each of tens of
-thousands a second would cost every request something, and push each out again before anybody could ask.
+All replies of a batch are noted at once, and searched only when somebody asks. Number and age are bounded. Inputs
+and outputs are not kept, nor are the details of an error, which may quote an input.
+
+A busy server notes all requests that failed, and about a thousand a second of those that succeeded. To note tens of
+thousands a second would cost every request something, and each would be forgotten before anybody could ask for it.
 """
 
 from collections import deque
@@ -15,7 +17,7 @@ from penstock.types import Execution, Failure, Outcome, Reply
 from penstock.units import iso_time
 
 MOST = 20_000  # requests
-A_SECOND = 1_000  # requests that went well, noted in one second; a whole batch more at most
+A_SECOND = 1_000  # requests that succeeded, noted in one second; a whole batch more at most
 LONGEST = 600.0  # seconds that a request is remembered
 
 # A row: id, model, tenant, tier, arrival, how the request ended, why, and how it was run.
@@ -23,15 +25,17 @@ Row = tuple[str, str, str, int, float, Outcome, Failure | None, Execution | None
 
 
 class Ended(RequestObserver):
+    """The memory of requests that have ended."""
+
     def __init__(self, clock: Callable[[], float], wall_clock: Callable[[], float], most: int = MOST) -> None:
         self._clock = clock
         self._wall_clock = wall_clock
         self._most = most
         # When each batch ended, and its rows; the newest last.
         self._batches: deque[tuple[float, list[Row]]] = deque()
-        self._number = 0
+        self._number = 0  # requests in all batches
         self._second = 0  # the present second
-        self._noted = 0  # requests noted in it
+        self._noted = 0  # requests noted in the present second
 
     def __len__(self) -> int:
         return self._number
@@ -51,7 +55,7 @@ class Ended(RequestObserver):
             self._number -= len(batches.popleft()[1])
 
     def find(self, request_id: str) -> dict[str, Any] | None:
-        """The latest request of this id."""
+        """Returns what became of the latest request of this id; None if it is not remembered."""
         now = self._clock()
         for ended, rows in reversed(self._batches):
             if ended < now - LONGEST:
@@ -62,11 +66,12 @@ class Ended(RequestObserver):
         return None
 
     def describe_reply(self, reply: Reply, ended: float) -> dict[str, Any]:
-        """The request of this reply, in words. `ended`: as `describe` takes it."""
+        """Describes the request of this reply, as `describe` does."""
         return self.describe(rows_of([reply])[0], ended)
 
     def describe(self, row: Row, ended: float) -> dict[str, Any]:
-        """The request of a row, in words. `ended`: on the clock that arrivals are told by."""
+        """Returns the request of a row as the admin plane shows it. `ended`: when, on the same clock as
+        `arrival`."""
         request_id, model, tenant, tier, arrival, outcome, failure, execution = row
         said: dict[str, Any] = {
             "request_id": request_id,

@@ -1,4 +1,5 @@
-"""Prometheus' text format, made at scrape time from the plain counters."""
+"""The metrics page in Prometheus' text format, made from the plain counters when somebody asks for it.
+`roles/process.py` makes it for each process; the admin plane shows it."""
 
 from collections.abc import Callable, Iterator
 
@@ -27,7 +28,7 @@ HISTOGRAMS: tuple[tuple[str, str, Callable[[ModelMetrics], Histogram]], ...] = (
 
 
 class Exposition:
-    """A collector for prometheus_client; `text()` gives the same to the admin plane."""
+    """A collector for prometheus_client, which calls `collect`. `text` returns the page for the admin plane."""
 
     def __init__(
         self, metrics: Metrics, gauges: Callable[[], ServerGauges], pauses: LoopPauses | None = None

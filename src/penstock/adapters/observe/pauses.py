@@ -1,7 +1,8 @@
-"""How long the event loop is busy with one thing while all others wait.
+"""Measures how long the event loop is busy with one thing while all others wait. `roles/process.py` makes it,
+`server/life.py` starts it, and `exposition.py` shows it.
 
 A timer is due every few milliseconds. When it comes late, the loop was busy for at least that long: with a request,
-a batch, the garbage collector, or because the machine gave the process no time. A pause is seen up to one interval
+a batch or the garbage collector, or the machine gave the process no time. A pause is seen up to one interval
 shorter than it was.
 """
 
@@ -12,11 +13,13 @@ from penstock.adapters.observe.metrics import Histogram
 from penstock.ports import Clock
 
 EVERY = 0.005  # seconds between two ticks; shorter pauses do not count
-BOUNDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+BOUNDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds: upper bounds of the histogram's buckets
 SPAN = 60.0  # seconds, at least, that the longest pause is remembered
 
 
 class LoopPauses:
+    """The timer, and what it has found."""
+
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self.seconds = Histogram(BOUNDS)
         self._clock = clock
@@ -46,11 +49,12 @@ class LoopPauses:
         self._longest[0] = max(self._longest[0], pause)
 
     def longest(self) -> float:
-        """The longest pause of the last minute, or of up to two."""
+        """Returns the longest pause, in seconds, of the last one to two minutes."""
         self._turn(self._clock())
         return max(self._longest)
 
     def _turn(self, now: float) -> None:
+        """Begin a new span if the present one has ended."""
         if now >= self._until:
             recent = now < self._until + SPAN
             self._longest = [0.0, self._longest[0] if recent else 0.0]

@@ -1,8 +1,10 @@
-"""A line of JSON in the log for each request, or for some of them, when it has ended.
+"""The request log: a line of JSON for each request that has ended, or for some of them. `roles/observers.py` makes
+it.
 
-On the event loop a line costs a tuple; a thread of its own makes text of what one turn of the loop has brought and
-writes it at once. Whoever reads the log may be slow: beyond a bound lines are dropped and counted, and no request
-waits. Never in it: inputs, outputs, keys, tokens, or words of an error, which may quote one.
+On the event loop a line costs a tuple. A thread of the log's own makes text of the lines that came in one turn of
+the loop, and writes it. If the reader of the log is slow, lines are dropped and counted beyond a bound, and no
+request waits. A line never holds an input, an output, a key, a token, or the message of an error, which may quote
+one of them.
 """
 
 import asyncio
@@ -22,15 +24,17 @@ from penstock.units import iso_time
 
 log = logging.getLogger("penstock.requests")
 
-MOST_WAITING = 50_000
-CLOSE_SECONDS = 1.0
+MOST_WAITING = 50_000  # lines that are not written yet
+CLOSE_SECONDS = 1.0  # seconds to write what is left
 
-# A line: id, tenant, tier, model, status, when the request arrived and ended (None: it was refused), how it was
-# run.
+# A line: id, tenant, tier, model, status, when the request arrived, when it ended (None: it was refused), and how
+# it was run.
 Line = tuple[str, str, str, str, str, float, float | None, Execution | None]
 
 
 class RequestLog(RequestObserver):
+    """The observer that writes the request log. `share`: the part of all requests, 0 to 1, that is logged."""
+
     def __init__(
         self,
         share: float,
@@ -97,7 +101,8 @@ class RequestLog(RequestObserver):
         self._handed.put(lines)
 
     async def close(self) -> None:
-        """Write what is left. Called after the last reply; a reader that has stopped reading is not waited for."""
+        """Write what is left. Called after the last reply. If the reader of the log has stopped reading, we do not
+        wait for it."""
         if self._lines:
             self._hand_over()
         if self._thread is not None:
@@ -130,7 +135,7 @@ def as_text(lines: Sequence[Line], now: float) -> str:
 
 
 def _rest(line: Line) -> str:
-    """The part of a line after its time. What is not known is left out."""
+    """Returns the part of a line after `"id":`. Fields that are not known are left out."""
     request_id, tenant, tier, model, status, arrival, ended, execution = line
     spent = ran = ""
     if ended is not None:

@@ -1,2 +1,2 @@
-"""The adapters to Redis or Valkey: the bus, shards and records that `ports` asks for, in three rooms. Only
-`roles` makes them."""
+"""The adapters to Redis or Valkey. `bus/` implements `ports.bus`, `ports.registry` and `ports.shards`; `records/`
+implements `ports.records` and `ports.tasks`; both speak to Redis through `link/`. Only `roles/` makes them."""

@@ -1,4 +1,5 @@
-"""The view a policy looks at, and the two things it can say."""
+"""What a policy is shown (`View`) and what it may answer (`Send` or `Wait`). `core/sealing.py` makes the view and
+asks the policy."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -25,28 +26,31 @@ Decision = Send | Wait
 
 @dataclass(slots=True)
 class View:
-    """One lane at one moment. There is an idle worker, and something waits: nobody asks otherwise."""
+    """One lane at one moment. `core/sealing.py` asks only while a worker is idle and a request waits in the lane,
+    so a policy need not check either."""
 
     now: Seconds
     waiting: int
     oldest: Seconds  # arrival of the request that has waited longest
     give_up: Seconds  # when the most urgent request must be on its worker
     rate: float  # arrivals per second in this lane
-    peak: float  # the rate that those who arrive in this lane see: above `rate` where they come in bursts
+    peak: float  # arrivals per second around each arrival: above `rate` if they come in bursts
     load: float  # arrivals per second in all lanes of the model
     workers: float  # the workers that may be counted on, times this lane's share of the load
-    all_workers: float
+    all_workers: float  # the workers that may be counted on, for all lanes
     idle: int
     busy: int
-    last_dispatch: Seconds
-    max_batch: int
+    last_dispatch: Seconds  # when a batch of this lane was last sent
+    max_batch: int  # the largest batch that the worker may have
     max_wait: Seconds
     reserve: int  # idle workers kept back for full batches
-    curve: ServiceCurve
+    curve: ServiceCurve  # how long a batch of each size takes
 
 
 class Policy(Protocol):
-    def decide(self, view: View) -> Decision: ...
+    def decide(self, view: View) -> Decision:
+        """Say what to do with this lane now. Changes nothing."""
+        ...
 
 
 def wait_until(view: View, due: Seconds) -> Decision:
@@ -55,7 +59,8 @@ def wait_until(view: View, due: Seconds) -> Decision:
 
 
 def wait_for(view: View, due: Seconds) -> Decision:
-    """Wait for `due`, but never past the first deadline. The policy has bounds of its own."""
+    """Wait for `due`, but never past the first deadline. `max_wait` does not count: the policy sets its own
+    limit."""
     if due <= view.now:
         return Send(view.max_batch, Reason.DUE)
     if view.give_up <= view.now:

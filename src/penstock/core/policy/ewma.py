@@ -1,15 +1,15 @@
-"""A window that follows the arrival rate: short when traffic is low, long when it floods.
+"""The policy `ewma`: a window that follows the arrival rate, short when traffic is low and long when it is high.
 
-Waiting is worth as much as the company it brings. So the window is 100 ms times the part of a full batch that would
-arrive in 100 ms at the rate seen. It has bounds of its own, 5 and 100 ms, whatever `max_wait` is. In a flood a
-batch is full before its window ends, and goes then.
+Waiting is worth as much as the number of requests that join meanwhile. So the window is 100 ms times the part of a
+full batch that would arrive in 100 ms at the rate seen. It is at least 5 ms and at most 100 ms, whatever `max_wait`
+is. When traffic is very high a batch is full before its window ends, and goes then. `core.sealing` asks it.
 """
 
 from penstock.core.policy.base import Decision, Send, View, wait_for
 from penstock.types import Reason
 
-SHORTEST = 0.005
-LONGEST = 0.100
+SHORTEST = 0.005  # seconds
+LONGEST = 0.100  # seconds
 
 
 class Ewma:

@@ -1,4 +1,5 @@
-"""Work-conserving: a free worker takes whatever is there. Best when idle, bunched under load."""
+"""The policy `greedy`: a free worker takes whatever is there. This is best while little is asked; under load the
+workers get in step, and batches are small. `core.sealing` asks it."""
 
 from penstock.core.policy.base import Decision, Send, View
 from penstock.types import Reason

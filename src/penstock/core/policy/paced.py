@@ -1,21 +1,24 @@
-"""Staggered dispatch, the default: like trains on a line, one batch every τ, the workers evenly out of step.
+"""The policy `paced`, the default: like trains on a line, one batch goes every τ, and the workers are evenly out of
+step.
 
 No policy can start more than G batches per service time, so the shortest possible gap between starts is τ with
 G·τ = S(rate·τ): G workers, each busy with what arrives in one gap. Sending sooner means small batches now and no
 free worker a moment later (greedy); sending later means waiting for nothing (window). So:
 
-- What goes together is what has the best throughput. If more waits than that, it goes at once.
+- The best batch is the size with the best throughput. If more waits than that, a best batch goes at once.
+- Of two sizes that are nearly as good the smaller one goes, for the sake of latency. But if the queue is behind,
+  only throughput counts, and sizes that were hardly ever run are tried.
 - One worker has nothing to be out of step with: it takes what there is.
-- Of several, one has its turn every τ. Where S grows, a batch goes sooner if it holds a little more than one gap
-  brings, and no more than that goes: a batch that is too large makes the next one late, and larger still.
-- To be out of step is worth something only while there is traffic that keeps the workers so: each request that
-  waits brings the turn forward, by the more the fewer come in one gap.
-- Before a burst that is too much for the workers, batches fill, for one service time at most. The first few
-  requests of it would else take a worker each.
-- Never past the first deadline, never longer than `max_wait` after the oldest arrival.
+- Of several workers, one has its turn every τ. Where S grows with n, a batch goes sooner if it holds a little more
+  than one gap brings, and no more than that goes: a batch that is too large makes the next one late, and larger.
+- Being out of step is worth something only while there is enough traffic to keep the workers so. So each request
+  that waits brings the turn forward, and the more so the fewer arrive in one gap.
+- When a burst begins that is too much for the workers, batches fill, for one service time at most. Otherwise its
+  first few requests would take a worker each.
+- A batch never waits past the first deadline, nor longer than `max_wait` after the oldest arrival.
 
 A little slack keeps the line from running dry: when S grows with n, and near capacity, the gap is stretched by
-5 to 6 %.
+5 to 6 %. `core.sealing` asks this policy for each lane.
 """
 
 from math import ceil, exp
@@ -28,9 +31,12 @@ STRETCH_GROWING = 1.05
 STRETCH_NEAR_CAPACITY = 1.06
 NEAR_CAPACITY = 0.85
 LEVEL = 1.08  # a curve that has risen less than this is a constant with noise
-LASTING = 3.0  # gaps that an uneven rhythm lasts, times e to the requests in a gap, less 1
-ENDLESS = 30.0  # requests in a gap: with more, none is ever empty
-CALM = 0.5  # of the rate in bursts: what is slower is the time between them
+# An uneven rhythm lasts this times (e^n - 1) gaps, where n requests arrive in a gap.
+LASTING = 3.0
+ENDLESS = 30.0  # requests in a gap: if there are more, no gap is ever without a request
+SOON = 10.0  # full batches: a queue that takes longer than this to drain is behind
+FAR = 2.0  # full batches for each worker: a queue that is behind by so much must not be drained at a wrong guess
+CALM = 0.5  # if the rate is less than this part of the rate in bursts, no burst is under way
 
 
 class Paced:
@@ -40,6 +46,8 @@ class Paced:
             return _not_knowing(view)
         waiting = min(view.waiting, view.max_batch)
         size = curve.best_of(waiting)
+        if size < waiting and _behind(view):
+            size = curve.most_of(waiting, far_behind=view.waiting >= FAR * view.max_batch * view.workers)
         if size < waiting or waiting == view.max_batch:
             return Send(size, Reason.FULL)
         if view.idle <= view.reserve:
@@ -71,8 +79,8 @@ def _in_turn(view: View) -> Decision:
 def _not_knowing(view: View) -> Decision:
     """Decide while nothing is known of S yet: one batch goes at once to learn from, the others wait or fill.
 
-    Going on like that would seize all workers with single requests, and at high load the queue that builds
-    up meanwhile takes many service times to drain.
+    If the others also went at once, single requests would occupy all workers, and at high load the queue that
+    builds up meanwhile takes many service times to drain.
     """
     if view.waiting >= view.max_batch:
         return Send(view.max_batch, Reason.FULL)
@@ -82,9 +90,16 @@ def _not_knowing(view: View) -> Decision:
 
 
 def _burst_begins(view: View) -> bool:
-    """Arrivals are in bursts that the workers cannot keep up with, and it has been calm."""
+    """Whether arrivals come in bursts that the workers cannot keep up with, and one begins after a calm time."""
     capacity = view.workers * view.curve.best_size / view.curve.best_seconds
     return view.rate < CALM * view.peak and view.peak > capacity
+
+
+def _behind(view: View) -> bool:
+    """Whether the queue would take too long to drain, or would never drain, in batches of the best size."""
+    curve = view.curve
+    spare = view.workers * curve.best_size / curve.best_seconds - view.rate
+    return view.waiting > SOON * curve.full * spare
 
 
 def _gap(view: View, rate: float) -> float:
@@ -109,7 +124,8 @@ def _gap(view: View, rate: float) -> float:
 
 
 def _cap(view: View, gap: float) -> int:
-    """A little more than one gap brings; within a burst that the rate does not show yet, one gap of the burst."""
+    """The most that goes in one batch: a little more than one gap brings. In a burst that the rate does not show
+    yet, a gap of the burst counts."""
     rate = view.rate
     if view.peak > rate:
         rate = view.peak
@@ -118,10 +134,10 @@ def _cap(view: View, gap: float) -> int:
 
 
 def _earlier(view: View, gap: float) -> float:
-    """By how much those who wait bring their turn forward.
+    """By how many seconds the requests that wait bring their turn forward.
 
-    To start y before the turn saves the n that wait n·y, and leaves the rhythm uneven: for each gap that this lasts
-    the arrivals wait rate·y² longer in all. The sum is best at y = n / (2·rate·gaps).
+    Starting y seconds early saves n waiting requests n·y, and leaves the rhythm uneven: for each gap that this
+    lasts, the arrivals wait rate·y² longer in all. The sum is best at y = n / (2·rate·gaps).
     """
     lasting = LASTING * (exp(min(view.rate * gap, ENDLESS)) - 1.0)
     if lasting * view.rate * gap < 1e-9:

@@ -1,11 +1,12 @@
-"""Size and wait looked up by depth and utilisation: what many teams run by hand.
+"""The policy `table`: size and wait are looked up by depth and utilisation, as many teams do by hand.
 
 quiet     utilisation < 0.5 and depth < 10        16 requests, 30 ms
 pressed   depth > 100 or utilisation > 0.85       64 requests, 100 ms
 else                                              32 requests, 50 ms
 
-The waits are the table's own, whatever `max_wait` is. Where more waits than the idle workers can take in batches of
-that size, the queue is behind and throughput comes first: a batch then holds what gives the best throughput.
+`core.sealing` asks it. The waits are the table's own, whatever `max_wait` is. If more requests wait than the idle
+workers can take in batches of that size, throughput comes first: a batch then has the size with the best
+throughput.
 """
 
 from penstock.core.policy.base import Decision, Send, View, wait_for
@@ -25,7 +26,7 @@ class Table:
 
 
 def _utilisation(view: View) -> float:
-    """Offered load over capacity."""
+    """Returns the offered load divided by the capacity."""
     return view.load * view.curve.full / (view.max_batch * view.all_workers)
 
 

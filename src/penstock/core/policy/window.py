@@ -1,4 +1,5 @@
-"""Wait or full: the policy everybody knows, safe and rarely best."""
+"""The policy `window`: a batch goes when it is full, or `max_wait` after its oldest request came. Everybody knows
+this policy. It is safe and rarely best. `core.sealing` asks it."""
 
 from penstock.core.policy.base import Decision, Send, View, wait_until
 from penstock.types import Reason

@@ -1,4 +1,5 @@
-"""One execution that several requests wait for, and how the requests aboard compare."""
+"""A flight: one execution that several requests wait for; and how the requests aboard compare. Used by
+`flights`."""
 
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from penstock.types import Execution, Request
 
 
 class Flight:
-    """One execution for several requests, from the first of them to its landing."""
+    """One execution for several requests, from the first request until its answer is there."""
 
     __slots__ = ("carrier", "desk", "fingerprint", "over", "place", "riders", "version")
 
@@ -26,12 +27,12 @@ class Flight:
         self.over = False
 
 
-# Remembered answers, and in the same places what is under way for an answer.
+# Remembered answers. A place may instead hold the flight, or the single request, that is under way for the answer.
 AnswerMemory = Memory[Flight | Passenger]
 
 
 def is_queued(request: Passenger) -> bool:
-    """Whether the request that will answer it has not gone to a worker yet."""
+    """Whether the execution that will answer this request has not gone to a worker yet."""
     flight = request.flight
     if not isinstance(flight, Flight):
         return request.waiting
@@ -39,6 +40,7 @@ def is_queued(request: Passenger) -> bool:
 
 
 def is_before(request: Request, carrier: Request) -> bool:
+    """Whether a request is more urgent than the carrier of its flight."""
     return request.tier < carrier.tier or (
         request.tier == carrier.tier
         and (request.expires, request.deadline) < (carrier.expires, carrier.deadline)
@@ -46,15 +48,17 @@ def is_before(request: Request, carrier: Request) -> bool:
 
 
 def has_no_more_time(request: Request, carrier: Request) -> bool:
+    """Whether a request has no more time than the carrier, so that the carrier's end is its own too."""
     return request.expires <= carrier.expires or request.deadline <= carrier.deadline
 
 
 def copy_of(request: Passenger) -> Passenger:
+    """A copy of a request to be sent as the carrier, under a key of its own and counted by nobody."""
     return structs.replace(request, key=f"{request.key}~", account=None)
 
 
 def from_arrival(execution: Execution, rider: Request) -> Execution:
-    """The execution as a rider sees it that came while it was under way: without a queue, and with what was left
-    of it."""
+    """The execution as it is told to a request that came while it was under way: without a wait in the queue, and
+    only with the time that was left."""
     left = execution.started + execution.seconds - rider.arrival
     return replace(execution, started=rider.arrival, seconds=max(0.0, left), rendered=None, counted=False)

@@ -1,4 +1,5 @@
-"""Identical requests to a deterministic model, executed once and answered each.
+"""Identical requests to a deterministic model, executed once and answered each. `runtime/gateway.py` hands requests
+in (`enter`) and passes replies through (`land`).
 
     asked ──remembered──► answered at once
       │ else
@@ -8,18 +9,19 @@
                                                             └────┘ the next one aboard is the carrier
 
 Rules
-- Everyone aboard has a waiter, a deadline and a quota of its own, and leaves when it likes. Nothing is withdrawn
-  while somebody is aboard; when the last one leaves, the carrier is.
-- A request that nobody has joined is a flight by itself. While nothing else looks like it, it has no place: the
-  next one to look so finds it under its looks. Else it stands in its place in the memory.
-- The carrier is the request of one aboard (of a task a copy, since a task's input is let go at its end). It stays
-  the carrier when its asker leaves.
+- Each request aboard has a waiter, a deadline and a quota of its own, and leaves when it likes. Nothing is
+  withdrawn while somebody is aboard. When the last one leaves, the carrier is withdrawn.
+- A request that nobody has joined needs no `Flight`. As long as nothing else looks like it, it is found by its
+  glance (a few bytes of its input). Otherwise it stands in its place in the memory.
+- The carrier is the request that is executed: one of those aboard (of a task a copy, since a task's input is let go
+  at its end). It stays the carrier when its asker leaves.
 - A failure is everyone's, unless it is the carrier's own: a deadline that passed, or was too short for the queue.
-  Then those with no more time than the carrier are told, and the most urgent of the others is sent.
-- Whoever is more urgent than the carrier (a better tier; in the same tier an earlier limit) takes its place, and
-  the former carrier is withdrawn: a good tier never waits in a worse one's queue. Once the carrier is on a worker
-  nobody can be faster, so then it only joins. Where that cannot be seen (the batcher is elsewhere) both may run.
-- Of several carriers' answers the first counts; of their failures only the present one's.
+  Then those with no more time than the carrier are told the failure, and the most urgent of the others is sent.
+- A request that is more urgent than the carrier (a better tier; in the same tier an earlier limit) becomes the
+  carrier, and the former one is withdrawn: a good tier never waits in a worse one's queue. Once the carrier is on a
+  worker nobody can be faster, so a new request only joins. Where that cannot be seen (the batcher is elsewhere)
+  both may run.
+- Of several carriers' answers the first counts; of their failures only that of the present carrier.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,6 +47,7 @@ from penstock.runtime.tenant import release
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.types import Execution, Failure, Outcome, Reply
 
+# The codes of failures that are the carrier's own.
 ITS_OWN = frozenset({DeadlineExceeded.code, Overloaded.code, Cancelled.code, ClientLeft.code})
 
 
@@ -57,27 +60,27 @@ class Flights:
         memory: AnswerMemory,
         elsewhere: SharedAnswers[Flight] | None,
     ) -> None:
-        """`elsewhere`: what other gateways remember."""
+        """`elsewhere`: the store of answers that all gateways share; None if there is none."""
         self._desks = desks
         self._waiters = waiters
         self._clock = clock
         self._places = memory.places
         self._recall = Recall(memory, elsewhere, clock)
         self._elsewhere = elsewhere
-        self._alone: dict[Glance, Passenger] = {}  # by their looks, requests that nothing else looks like
+        self._alone: dict[Glance, Passenger] = {}  # requests that nothing else looks like, by their glances
         self._adrift: dict[str, Passenger] = {}  # carriers whose own asker has left, by key
         if elsewhere is not None:
             elsewhere.on_looked_up = self._looked_up
 
     def carrier(self, key: str) -> Passenger | None:
-        """The request with this key that nobody waits for, and that flies on for others."""
+        """The carrier with this key whose own asker has left, so that it is executed for others only."""
         return self._adrift.get(key)
 
     # ---- boarding ----------------------------------------------------------------------------------------
 
     def enter(self, desk: Desk, sharing: Sharing, request: Passenger, asker: Asker) -> Waiter:
-        """Take a request in: it is answered from memory, joins a flight, or is executed. Raises Refused where it
-        would have to be executed and is not let in."""
+        """Take a request in: it is answered from memory, joins a flight, or is executed. Raises Refused if it would
+        have to be executed and is not let in."""
         seen = request.input
         look = seen[HEAD] + seen[TAIL]  # `glance`, spelt out
         if self._elsewhere is not None or look in self._places.glances or look in self._alone:
@@ -105,7 +108,7 @@ class Flights:
             self._give_place(alone)
         found = places.get(place)
         if isinstance(found, tuple):
-            if self._recall.find(request, found):
+            if self._recall.still_valid(request, found):
                 waiter = self._waiters.add(request, asker)
                 self._waiters.settle([self._recall.reply(sharing, request, found)])
                 return waiter
@@ -133,7 +136,7 @@ class Flights:
         return waiter
 
     def _give_place(self, alone: Passenger) -> None:
-        """Give a request its place. Nothing has looked like it until now; from now on it is found in its place."""
+        """Put a request into its place, because another one now looks like it."""
         alone.flight = None
         sharing = self._desks[alone.model].sharing
         if sharing is not None:
@@ -180,7 +183,7 @@ class Flights:
             flight.carrier = flight.riders[found.key] = found
         carrier = flight.carrier
         if carrier is None:
-            return self._board(flight, request, asker)  # counted when it has been looked up
+            return self._board(flight, request, asker)  # it is counted when the answer has been looked up
         if sharing.ttl:
             sharing.misses += 1
         if not is_before(request, carrier) or (sharing.sees_dispatch and not carrier.waiting):
@@ -203,7 +206,7 @@ class Flights:
     # ---- leaving -----------------------------------------------------------------------------------------
 
     def leave(self, request: Passenger) -> None:
-        """Let a request leave its flight: its asker has given up, or its time is over."""
+        """Let a request leave its flight, because its asker has left or its time is over."""
         flight = request.flight
         if not isinstance(flight, Flight):
             self._stand_aside(request)
@@ -228,7 +231,7 @@ class Flights:
             self._places.remove(flight, request)
 
     def _end(self, flight: Flight) -> None:
-        """Clear a flight's references. Otherwise it would wait for the cycle collector."""
+        """End a flight, and clear its references: otherwise it would wait for the cycle collector."""
         flight.over = True
         self._places.remove(flight.place, flight)
         if flight.carrier is not None:
@@ -239,7 +242,7 @@ class Flights:
     # ---- landing -----------------------------------------------------------------------------------------
 
     def land(self, replies: Sequence[Reply]) -> Sequence[Reply]:
-        """The replies that askers are to have, made from those that carriers got."""
+        """Returns the replies for all askers, made from the replies that carriers got."""
         alone: list[Reply] = []
         given: list[Reply] = []
         for reply in replies:
@@ -309,8 +312,8 @@ class Flights:
         self._launch(flight, given)
 
     def _launch(self, flight: Flight, given: list[Reply]) -> None:
-        """Send the most urgent request aboard that is let in as the carrier; those before it are told why they
-        are not."""
+        """Send the most urgent request aboard as the carrier. If it is not let in, it is told why, and the next one
+        is tried."""
         riders, now = flight.riders, self._clock()
         while riders:
             request = min(riders.values(), key=lambda each: (each.tier, each.expires))
@@ -356,6 +359,6 @@ def _let_in(desk: Desk, request: Passenger) -> None:
 
 
 def _refused(request: Passenger, refused: Refused) -> Refused:
-    """The refusal for one of several requests, made from that of another."""
+    """Give the request's quota back, and return the refusal with its model and tenant."""
     release(request, request.arrival, refused=True)
     return about(refused, request.model, request.tenant)

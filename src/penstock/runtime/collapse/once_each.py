@@ -1,7 +1,8 @@
-"""Sends inputs that stand more than once in a batch of a deterministic model to its backend once.
+"""Sends inputs that stand more than once in a batch of a deterministic model to its backend once. `runtime/slot.py`
+calls it.
 
-Gateways that know nothing of each other send the same, and tasks are not gathered by any. Tenants whose answers
-are kept apart are kept apart here too.
+Such batches occur because several gateways may send the same input, and tasks over a bus share no flight. Where
+each tenant has its own answers, requests of two tenants do not count as the same.
 """
 
 from collections.abc import Awaitable, Callable, Hashable
@@ -11,7 +12,8 @@ from penstock.errors import BatchRejected
 from penstock.types import Batch, Request, Result
 
 Run = Callable[[Batch], Awaitable[Result]]  # how the backend is given a batch
-Sameness = Callable[[Request], Hashable]  # two requests of which it says the same have the same output
+# Two requests for which this returns equal values have the same output.
+Sameness = Callable[[Request], Hashable]
 
 
 async def run_once_each(run: Run, batch: Batch, sameness: Sameness) -> Result:

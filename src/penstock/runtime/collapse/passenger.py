@@ -1,4 +1,5 @@
-"""A request as its gateway has it: it may share its execution with identical ones."""
+"""A request as its gateway has it: it may share its execution with identical ones. `runtime/gateway.py` makes
+it."""
 
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
 class Passenger(Queued, eq=False):
     """A request from the moment its gateway has let it in.
 
-    `flight` says where identical requests find it: under its looks, as long as nothing else looks like it; in its
-    place in the memory; or aboard a flight with others. None: nobody looks for it.
+    `flight` says where identical requests find it: by its glance, as long as nothing else looks like it; in its
+    place in the memory; or aboard a flight with others. None: it cannot be found, so nobody joins it.
     """
 
     flight: "Glance | Place | Flight | None" = None

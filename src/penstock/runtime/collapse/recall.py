@@ -1,4 +1,8 @@
-"""Answers that are given again: those that this gateway remembers, and those that others have told of."""
+"""Keeps answers of deterministic models and gives them again. `flights` uses it.
+
+Answers are kept in this gateway's own memory; some are also written to the store that all gateways share
+(`elsewhere`).
+"""
 
 from collections.abc import Sequence
 
@@ -11,25 +15,25 @@ from penstock.runtime.collapse.shared_answers import SharedAnswers
 from penstock.runtime.collapse.sharing import Sharing
 from penstock.types import Execution, Outcome, Reply, WorkerId
 
-NOBODY = bytes(MAKER_BYTES)
-# The part of its time that an answer lives in the common store. A copy of it in a gateway has the rest.
+NOBODY = bytes(MAKER_BYTES)  # stands for the tenant where each tenant has its own answers
+# The part of its time (`ttl`) that an answer lives in the shared store. A copy that a gateway takes has the rest.
 STORE_PART = 0.9
 
 
 class Recall:
     def __init__(self, memory: AnswerMemory, elsewhere: SharedAnswers[Flight] | None, clock: Clock) -> None:
-        """`elsewhere`: what other gateways remember."""
+        """`elsewhere`: the store shared by all gateways; None if there is none."""
         self._memory = memory
         self._elsewhere = elsewhere
         self._clock = clock
 
     def keep(self, sharing: Sharing, request: Passenger, output: bytes, version: str, now: float) -> bool:
-        """Keep an answer, under the version that made it or else the one that was asked for. Gives whether it was
-        kept."""
+        """Keep an answer. If `version` is known, the answer is kept under that version (the caller has told
+        `sharing` of it); otherwise under the version known when the request came. Returns whether it was kept."""
         ttl = sharing.ttl
-        if (
-            not ttl or not request.epoch
-        ):  # a request with an idempotency key has no epoch: it is no passenger of a flight
+        # A request with an Idempotency-Key never enters `Flights`, so its `epoch` is empty. Its answer is not kept
+        # here.
+        if not ttl or not request.epoch:
             return False
         if version:
             request.epoch = sharing.epoch
@@ -40,7 +44,7 @@ class Recall:
         return True
 
     def keep_some(self, sharing: Sharing, replies: Sequence[Reply], version: str) -> None:
-        """Keep answers of one batch, to requests that nobody had joined."""
+        """Keep answers of one batch to requests that nobody had joined, those that are worth it."""
         if sharing.ttl:
             now = self._clock()
             for reply in sharing.worth_keeping(replies, now):
@@ -49,7 +53,7 @@ class Recall:
     def keep_and_tell(
         self, sharing: Sharing, flight: Flight, request: Passenger, output: bytes, version: str
     ) -> None:
-        """Keep an answer, and tell it to the other gateways where they have been asked for it."""
+        """Keep an answer. If the shared store was asked for this answer, write it there too."""
         kept = self.keep(sharing, request, output, version, self._clock())
         if kept and flight.fingerprint is not None and self._elsewhere is not None:
             fingerprint = flight.fingerprint
@@ -59,25 +63,27 @@ class Recall:
             self._elsewhere.keep(fingerprint, made_for + output, sharing.ttl * STORE_PART)
 
     def take_over(self, sharing: Sharing, flight: Flight, value: bytes) -> Remembered:
-        """Remember an answer that was found at other gateways."""
+        """Remember an answer that was found in the shared store."""
         now = self._clock()
         output, made_for = value[MAKER_BYTES:], value[:MAKER_BYTES]
         expires = now + sharing.ttl * (1.0 - STORE_PART)
         self._memory.put(flight.place, output, flight.version, made_for, expires, now)
         return output, flight.version, made_for, expires, flight.place
 
-    def find(self, request: Passenger, found: Remembered) -> bool:
-        """Whether a remembered answer is still given again. If so it counts as used. The place looked at is the
-        answer's own, since the request's holds a second copy of the input."""
-        if found[3] > request.arrival:
-            self._memory.used.add(found[4])
+    def still_valid(self, request: Passenger, found: Remembered) -> bool:
+        """Returns whether a remembered answer is still valid. A valid answer is marked as used, an expired one is
+        forgotten. The mark is the answer's own place: the request's equal one would keep a second copy of the input
+        alive."""
+        _, _, _, expires, place = found
+        if expires > request.arrival:
+            self._memory.used.add(place)
             return True
         self._memory.forget(found)
         return False
 
     def reply(self, sharing: Sharing, request: Passenger, found: Remembered) -> Reply:
-        """The reply that a remembered answer gives. An answer that another tenant's request has made looks like
-        any other: only a tenant's own is said to be cached."""
+        """The reply that a remembered answer gives. An answer that was made for another tenant is reported as
+        executed, not as cached, so that a tenant cannot see what others ask."""
         output, version, made_for, _, _ = found
         sharing.hits += 1
         is_own = made_for == request.tenant or made_for == maker(request.tenant) if sharing.shared else True

@@ -1,12 +1,13 @@
-"""What the gateways of an installation remember for each other, asked and told in bulk.
+"""The store of answers that all gateways of an installation share, read and written in bulk. `cluster/gateway.py`
+makes it and runs it; `flights` and `recall` call it.
 
-One question is under way at a time, with everything in it that was asked meanwhile: the slower the store, the
-larger the questions. Nobody waits long: a store that fails, or takes longer than a request can spare, is left alone
-for a while, and everything is executed as if there were none. So is one that hardly ever knows anything, for longer
-and longer: now and then it is asked for a moment, to see whether that has changed.
+One question to the store is under way at a time, with everything that was asked meanwhile: the slower the store,
+the larger the questions. Nobody waits long: a store that fails, or takes longer than `PATIENCE`, is left alone for
+a while, and everything is executed as if there were no store. A store that hardly ever has an answer is also left
+alone, for longer and longer. Now and then it is asked for a moment, to see whether that has changed.
 
-What is stored is bounded by time: no gateway writes more in any `ttl` than `max_entries` and `max_bytes`, so that
-is the most that can lie there of each.
+Each gateway bounds what it writes within any `ttl` by `max_entries` and `max_bytes`. So no more than that of each
+gateway can lie in the store.
 """
 
 import asyncio
@@ -26,8 +27,9 @@ PATIENCE = 0.05  # seconds that a lookup may take
 WRITING = 1.0  # seconds that a write may take: nobody waits for it
 REST = 1.0  # seconds without the store, once it has failed
 GATHER = 0.005  # seconds between two writes
-LOOK = 0.25  # seconds of asking at least, before asking is called in vain
-IN_VAIN, ENOUGH = 0.01, 500  # the part of the questions, of at least so many, below which asking was in vain
+LOOK = 0.25  # seconds: asking must go on so long before it is called in vain
+# Asking was in vain if less than this part of the lookups found an answer, of at least so many.
+IN_VAIN, ENOUGH = 0.01, 500
 FIRST_PAUSE, LONGEST_PAUSE = 4.0, 32.0  # seconds without asking when it was in vain; doubled each time
 # Answers in one question or one write. So many hold up Redis for a fraction of a millisecond.
 MOST_AT_ONCE = 512
@@ -44,7 +46,8 @@ class OnLookedUp(Protocol[Told]):
 
 
 class Allowance:
-    """How much may still be written: half of a limit at once, the other half spread over the time it is kept."""
+    """How much may still be written: half of a limit at once, and the other half spread over the time (`ttl`) for
+    which it is kept."""
 
     __slots__ = ("_left", "_most", "_since")
 
@@ -71,7 +74,7 @@ class SharedAnswers(Generic[Asked]):
         max_bytes: int,
         has_room: Callable[[], bool],
     ) -> None:
-        """`has_room`: whether the store may be given more just now. `run` must be running."""
+        """`has_room`: says whether the store may be given more now. Nothing happens unless `run` is running."""
         self._store = store
         self._clock = clock
         self._entries, self._bytes = Allowance(max_entries, clock()), Allowance(max_bytes, clock())
@@ -91,11 +94,12 @@ class SharedAnswers(Generic[Asked]):
     # ---- calls that never wait ---------------------------------------------------------------------------
 
     def look_up(self, fingerprint: bytes, asked_by: Asked) -> None:
-        """Ask for an answer; `on_looked_up` is told. Not to be called while the store is resting."""
+        """Ask for an answer; `on_looked_up` is called with what was found. Do not call this while `resting`."""
         self._wanted[fingerprint] = asked_by
         self._asked.set()
 
     def keep(self, fingerprint: bytes, value: bytes, ttl: float) -> None:
+        """Write an answer soon, for other gateways to find, if there is room."""
         now = self._clock()
         if self.resting or len(self._unsent) >= MOST_UNSENT * MOST_AT_ONCE or not self._has_room():
             return
@@ -142,7 +146,7 @@ class SharedAnswers(Generic[Asked]):
             return None
 
     def _weigh(self, values: Sequence[bytes | None]) -> None:
-        """Weigh whether asking is worth its price, and pause if it is not."""
+        """Note what was found, and pause if asking is in vain."""
         now = self._clock()
         self._lookups += len(values)
         self._found += len(values) - values.count(None)
@@ -173,14 +177,14 @@ class SharedAnswers(Generic[Asked]):
             await asyncio.sleep(GATHER)
 
     def _rest(self, error: Exception) -> None:
-        """Leave the store alone for a while. The metrics show it; a line in the log for each second of an outage
-        would say no more."""
+        """Leave the store alone for a while. The metrics show this, so there is no line in the log at the usual
+        level."""
         self._resting_until = self._clock() + REST
         log.debug("the cache's store is left alone", extra={"error": f"{type(error).__name__}: {error}"})
 
 
 def _first(waiting: dict[bytes, T]) -> list[tuple[bytes, T]]:
-    """Take out those that have waited longest, as many as go at once."""
+    """Take out the items that have waited longest, at most `MOST_AT_ONCE`."""
     taken = list(islice(waiting.items(), MOST_AT_ONCE))
     for fingerprint, _ in taken:
         del waiting[fingerprint]

@@ -1,4 +1,5 @@
-"""What identical requests to one deterministic model have in common, and how often they had."""
+"""What identical requests to one deterministic model have in common: the model's version, the rules of its cache,
+and counters. `from_config/sharing.py` makes one for each such model, and the desk has it."""
 
 from collections.abc import Sequence
 
@@ -18,29 +19,30 @@ class Sharing:
     def __init__(
         self, model: str, version: str, *, shared: bool, ttl: float, sees_dispatch: bool = True
     ) -> None:
-        """`shared`: among all tenants; otherwise each tenant has its own. `ttl`: how long an answer is given again;
-        0: never.
-
-        `sees_dispatch`: whether `Request.waiting` tells here that a request has not gone to a worker yet.
+        """`shared`: whether all tenants share answers; otherwise each tenant has its own. `ttl`: the seconds for
+        which an answer is given again; 0: never. `sees_dispatch`: whether `waiting` of a request says in this
+        process that it has not gone to a worker yet; not so over a bus.
         """
         self.model = model
         self.shared = shared
         self.ttl = ttl
         self.sees_dispatch = sees_dispatch
-        self.hits = self.misses = self.bypassed = 0  # requests, by what the cache said
+        # Requests by what the cache said; bypassed: it was not asked.
+        self.hits = self.misses = self.bypassed = 0
         self.stored = 0  # answers that were kept
         self.collapsed = 0  # requests that went along with another's execution
         self._thin = False  # whether hardly anything is asked twice, so that few answers are kept
-        self._hits_before = self._stored_before = 0  # `hits` and `stored` when that was decided
-        self._room, self._asked = 0.0, 0.0  # how many of the few answers may still be kept, and as of when
+        self._hits_before = self._stored_before = 0  # `hits` and `stored` when `_thin` was last decided
+        self._room, self._asked = 0.0, 0.0  # how many of the few answers could still be kept, and when
         self._set(version)
 
     def worth_keeping(self, replies: Sequence[Reply], now: float) -> Sequence[Reply]:
-        """Those of these answers, which nobody had joined, that are to be given again.
+        """Returns the answers to keep, of requests that nobody had joined. If hardly anything is asked twice, these
+        are only a few a second.
 
-        Filling memory with what nobody asks for again costs a busy server as much as all else that a cache does:
-        it leaves the allocator no room in one piece. What is asked for often is soon among the few that are kept
-        meanwhile.
+        Filling memory with answers that nobody asks for again costs a busy server as much as everything else that a
+        cache does, because it fragments the memory. An answer that is asked for often is soon among the few that
+        are kept.
         """
         hits, kept = self.hits - self._hits_before, self.stored - self._stored_before
         if kept >= WINDOW or (self._thin and hits >= ENOUGH):
@@ -54,7 +56,7 @@ class Sharing:
         return few
 
     def learn(self, version: str) -> None:
-        """Take in the version that runs now: no answer of another version is given again."""
+        """Take in the version that runs now. Answers of other versions are not given again."""
         if version != self.version:
             self._set(version)
 

@@ -1,7 +1,8 @@
-"""From the protocol's response to outputs, one for each input, or a rejected batch that says why. Used by `grpc`.
+"""Reads the response of an Open Inference endpoint. It returns one output for each input, or raises BatchRejected
+with the reason. Used by `backends/grpc.py`.
 
 A tensor comes with its values spelled out, or as raw bytes: little-endian numbers one after the other, and each
-text behind its length. Whatever does not add up is refused; nothing is filled in, cut off or guessed.
+text after its length. A response that is not exactly right is refused; nothing is filled in, cut off or guessed.
 """
 
 import struct
@@ -37,19 +38,22 @@ _LENGTH = struct.Struct("<I")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReadOutputs:
+    """What a good response says."""
+
     outputs: list[bytes]  # JSON
-    version: str
+    version: str  # of the model; empty if the endpoint names none
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerReader:
-    """`kind` is the model's `output`: with auto, bytes are read as texts and numbers become JSON."""
+    """Reads the responses of one endpoint. With `output_kind` auto, bytes are read as texts and numbers become
+    JSON."""
 
-    output: str  # the tensor's name; empty: the only one
-    kind: Literal["auto", "text", "json"]
+    tensor_name: str  # of the tensor that holds the outputs; empty: the only one
+    output_kind: Literal["auto", "text", "json"]
 
-    def read(self, content: bytes, batch_id: str, expected: int) -> Answer:
+    def read(self, content: bytes, batch_id: str, expected: int) -> ReadOutputs:
         try:
             response = ModelInferResponse.FromString(content)
         except DecodeError as error:
@@ -72,15 +76,16 @@ class AnswerReader:
             outputs = [self._written(piece, tensor.name) for piece in pieces]
         else:
             outputs = self._rows(_numbers(tensor, raw), shape, tensor)
-        return Answer(outputs, response.model_version)
+        return ReadOutputs(outputs, response.model_version)
 
     def _tensor(self, response: Any) -> tuple[Any, bytes | None]:
-        """The output tensor, and its raw bytes where values are not spelled out."""
+        """Returns the output tensor, and its raw bytes if its values are not spelled out."""
         tensors, raws = response.outputs, response.raw_output_contents
-        found = [i for i, tensor in enumerate(tensors) if not self.output or tensor.name == self.output]
+        wanted_name = self.tensor_name
+        found = [i for i, tensor in enumerate(tensors) if not wanted_name or tensor.name == wanted_name]
         if len(found) != 1:
             names = ", ".join(tensor.name for tensor in tensors) or "none"
-            wanted = f"expected {self.output!r}" if self.output else "say which with grpc.output_name"
+            wanted = f"expected {wanted_name!r}" if wanted_name else "say which with grpc.output_name"
             raise BatchRejected(f"endpoint's response has these outputs: {names}; {wanted}")
         if raws and len(raws) != len(tensors):
             raise BatchRejected(
@@ -93,7 +98,7 @@ class AnswerReader:
             text = piece.decode()
             return (
                 msgspec.json.encode(text)
-                if self.kind != "json"
+                if self.output_kind != "json"
                 else bytes(msgspec.json.decode(text, type=msgspec.Raw))
             )
         except UnicodeDecodeError as error:
@@ -102,7 +107,7 @@ class AnswerReader:
             raise BatchRejected(f"output {name!r}: expected JSON, since the model's output is json") from None
 
     def _rows(self, numbers: Sequence[Any], shape: list[int], tensor: Any) -> list[bytes]:
-        if self.kind == "text":
+        if self.output_kind == "text":
             raise BatchRejected(
                 f'output {tensor.name!r}: expected texts, found {tensor.datatype}; numbers need output = "auto"'
             )
@@ -146,5 +151,6 @@ def _numbers(tensor: Any, raw: bytes | None) -> Sequence[Any]:
 
 
 def _all_finite(numbers: Sequence[float]) -> bool:
-    """A finite sum has finite parts and is quickly made. Only if it overflows is each number looked at."""
+    """Whether all are finite. If their sum is finite, they are, and a sum is quickly made. Otherwise each number is
+    looked at, because a sum may overflow."""
     return isfinite(sum(numbers)) or all(map(isfinite, numbers))

@@ -1,4 +1,5 @@
-"""From a batch to the protocol's request: one BYTES tensor that holds every input. Used by `grpc`."""
+"""Makes the protocol's request from a batch: one BYTES tensor that holds every input. Used by
+`backends/grpc.py`."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ class InputTensor:
 
 
 def described_input(description: bytes, wanted: str) -> InputTensor:
-    """What the model says of its input; `wanted` is its name, or empty where it has only one."""
+    """Returns the input tensor as the model describes it. `wanted`: its name; empty if the model has only one."""
     try:
         tensors = list(ModelMetadataResponse.FromString(description).inputs)
     except DecodeError:
@@ -58,7 +59,7 @@ class Asking:
 
     model: str
     version: str  # empty: the server's choice
-    output: str  # empty: whatever the model gives
+    output: str  # the tensor to ask for; empty: whatever the model gives
     text: bool  # inputs are texts; otherwise each goes as JSON
 
     def request(self, tensor: InputTensor, inputs: list[bytes], parameters: bytes, batch_id: str) -> bytes:
@@ -80,7 +81,7 @@ def texts(inputs: Iterable[bytes]) -> list[bytes]:
 
 
 def set_parameters(into: Any, parameters: bytes) -> None:
-    """Raises BatchRejected for a value that the protocol cannot carry, rather than leave it out."""
+    """Writes the parameters into a request. Raises BatchRejected for a value that the protocol cannot carry."""
     for name, value in msgspec.json.decode(parameters or b"{}", type=dict[str, Any]).items():
         match value:
             case bool():

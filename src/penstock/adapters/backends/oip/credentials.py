@@ -1,6 +1,6 @@
-"""TLS towards a gRPC endpoint: who must vouch for it, and the certificate that Penstock shows to it.
+"""TLS towards a gRPC endpoint: which authority must vouch for it, and the certificate that Penstock shows to it.
 
-Made by `shape`, used by `grpc`. It reads the files that the configuration names.
+`shape.py` makes it, and `backends/grpc.py` uses it. It reads the files that the configuration names.
 """
 
 import ssl
@@ -16,7 +16,7 @@ from penstock.errors import BackendUnavailable, UserMistake
 class Certificates:
     """Files in PEM. They are read at each start, so that renewed ones are taken up."""
 
-    ca_file: str = ""  # who may vouch for the endpoint; empty: whom gRPC trusts by itself
+    ca_file: str = ""  # the authority that signs for the endpoint; empty: those that gRPC trusts by itself
     client_certificate: str = ""
     client_key: str = ""  # empty: it is in the certificate's file
 
@@ -25,7 +25,7 @@ class Certificates:
         return bool(self.ca_file or self.client_certificate or self.client_key)
 
     def check(self) -> None:
-        """Raises UserMistake. gRPC itself would only say, much later, that it cannot connect."""
+        """Raises UserMistake if a file is wrong. gRPC itself would only say, much later, that it cannot connect."""
         if self.client_key and not self.client_certificate:
             raise UserMistake("grpc.client_key is set without its grpc.client_certificate: set that too")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -47,7 +47,8 @@ class Certificates:
             ) from None
 
     def load(self) -> grpc.ChannelCredentials:
-        """Checks the files once more: with an authority's file that has become empty, gRPC trusts its own list."""
+        """Returns the credentials. The files are checked once more, because with an authority's file that has
+        become empty gRPC would trust its own list."""
         try:
             self.check()
             return grpc.ssl_channel_credentials(

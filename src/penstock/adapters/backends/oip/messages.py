@@ -1,7 +1,8 @@
 """The protocol's messages as protobuf classes, with its own names and numbers; only what a batch needs is here.
+Used by `asking.py`, `answer.py` and `backends/grpc.py`.
 
-The classes are built when this is imported, so nothing generated is kept and no compiler is needed to install.
-Fields that are not listed are passed over when read, as protobuf always does.
+The classes are built when this module is imported, so no generated code is kept and no compiler is needed to
+install. Fields that are not listed are ignored when read, as protobuf always does.
 """
 
 import re
@@ -11,6 +12,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 SERVICE = "inference.GRPCInferenceService"
 _PACKAGE = "inference"
+# Each message, and its fields as in a .proto file; `one` marks the fields of a oneof.
 _MESSAGES = {
     "ModelReadyRequest": "string name = 1; string version = 2",
     "ModelReadyResponse": "bool ready = 1",

@@ -1,4 +1,5 @@
-"""The settings of a gRPC endpoint, and its URL taken apart. Used by `grpc` and by `roles/backends.py`."""
+"""The settings of a gRPC endpoint, and its URL taken apart. Used by `backends/grpc.py` and by
+`roles/backends.py`."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The bus of an installation that meets at a Redis."""
+"""The bus of an installation whose processes meet at a Redis. `roles/redis.py` makes it."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from penstock.words.heartbeats import Heartbeat, Kind
 
 
 class RedisBus:
-    """`penstock.ports.bus.Bus`."""
+    """Implements `ports.bus.Bus`."""
 
     def __init__(self, store: Store) -> None:
         self.store = store

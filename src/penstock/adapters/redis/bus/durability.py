@@ -1,11 +1,12 @@
-"""What must have happened before a request counts as accepted.
+"""Writes envelopes so that they are as safe as `redis.durability` asks. Used by `publisher.py`. A request counts as
+accepted when
 
     memory    Redis has it.
     fsync     Redis has it on its disk: WAITAOF, or nothing more where every write is synced before its answer.
     replica   so many replicas have it in memory: WAIT.
 
-The waiting command speaks of the writes of its own connection, so it follows them there, in the same round
-trip. Too few in time is no acceptance, though the request may be carried out all the same.
+WAIT and WAITAOF speak of the writes of their own connection, so they follow them there, in the same round trip. If
+too few replicas have it in time, the request is refused, though a batcher may carry it out all the same.
 """
 
 from collections.abc import Sequence
@@ -24,12 +25,12 @@ class Appender:
     """Adds entries to a stream, and returns when they are as safe as the settings ask."""
 
     def __init__(self, store: Store, seconds: float = 2.0) -> None:
-        """`seconds`: how long disk or replicas may take; a server that syncs each second needs more than one."""
+        """`seconds`: how long disk or replicas may take. A server that syncs once a second needs more than one
+        second."""
         self._store = store
         settings, features = store.settings, store.features
-        seconds = min(
-            seconds, settings.block + settings.timeout
-        )  # what the client's own limit leaves room for
+        # No longer than the time-out of a blocking client allows.
+        seconds = min(seconds, settings.block + settings.timeout)
         self._needed = 1
         self._wait: tuple[str | int, ...] | None = None
         if settings.durability == "replica":
@@ -37,7 +38,7 @@ class Appender:
             self._wait = ("WAIT", self._needed, round(seconds * 1e3))
         elif settings.durability == "fsync" and features.appendfsync != "always":
             self._wait = ("WAITAOF", 1, 0, round(seconds * 1e3))
-        # Whoever waits at Redis needs a client of its own: others must not wait behind it.
+        # WAIT and WAITAOF block, so they need a client of their own: other commands must not wait behind them.
         self._client = store.commands if self._wait is None else store.blocking()
 
     @property
@@ -46,7 +47,8 @@ class Appender:
         return self._wait is not None
 
     async def append(self, key: str, bodies: Sequence[bytes]) -> None:
-        """Raises what redis-py does, or StoreDown when too few had it in time; then nothing is certain."""
+        """Add these entries. Raises redis-py's errors, or StoreDown when too few replicas had them in time. After
+        an error, the entries may be there or not."""
         commands: list[tuple[Any, ...]] = [("XADD", key, "*", FIELD, body) for body in bodies]
         if self._wait is None and len(commands) == 1:
             await self._client.execute_command(*commands[0])
@@ -59,7 +61,7 @@ class Appender:
             if isinstance(answer, Exception):
                 raise answer
         had = waited[0] if isinstance(waited, list) else waited
-        # An error here means that its log was switched off meanwhile.
+        # An error here means that Redis' log was switched off meanwhile.
         if isinstance(had, Exception) or had < self._needed:
             raise StoreDown("Redis could not make it safe in time.", retry_after=1.0, details=str(had))
 
@@ -76,7 +78,8 @@ class Appender:
 
 
 async def _on_one_node(client: RedisCluster, key: str, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """A cluster's own pipeline would send a command without a key anywhere."""
+    """Send the commands in one pipeline to the node of the key. redis-py's cluster pipeline would send WAIT, which
+    has no key, to any node."""
     await client.initialize()
     node = client.get_node_from_key(key)
     assert node is not None
@@ -84,7 +87,7 @@ async def _on_one_node(client: RedisCluster, key: str, commands: Sequence[tuple[
     try:
         await node.execute_pipeline(sent)
     except Exception:
-        await client.aclose()  # the node is looked for anew next time
+        await client.aclose()  # redis-py looks for the node anew next time
         raise
     answers = [command.result for command in sent]
     if isinstance(answers[0], AskError):  # an AskError or a MovedError, which is a kind of it

@@ -1,19 +1,19 @@
-"""A batcher's way in: the shards it leases, read as one.
+"""A batcher's intake over Redis: it reads the shards that the batcher leases. `shards.py` makes it for
+`cluster/batcher.py`; `adapters/in_hand.py` does what follows once an entry was read.
 
     entry read or claimed ──► its requests are in hand ──► all of them settled ──► acknowledged and deleted
 
-An entry stays in the shard's pending list until then, so that whoever comes after a dead batcher finds it.
-A shard is looked over (`_look_over`) whenever something may have gone wrong with it: it was gained or lost,
-a connection broke, a batcher left. The pending list then tells what to do with each entry:
+Until then an entry stays in the shard's pending list, so that the next owner of the shard finds it if this batcher
+dies. A shard is looked over (`_look_over`) whenever something may have gone wrong with it: it was gained or lost, a
+connection broke, a batcher left. What to do with an entry follows from who has it by the pending list:
 
-    ours, never seen       the answer that brought it was lost: take it
-    ours, in hand          nothing, whoever leases the shard now: we finish what we began
-    a dead consumer's      take it over, if the shard is ours
-    another's, in hand     we were thought dead, and it was taken from us: let go of it, unacknowledged
-    nowhere, in hand       Redis has lost it, we have not: finish it
+    we, but never saw it           the answer that brought it was lost: take it
+    we, and it is in hand          nothing, whoever leases the shard now: we finish what we began
+    a dead batcher                 take it over, if the shard is ours
+    another, but it is in hand     we were thought dead, and it was taken from us: let go of it, unacknowledged
+    nobody, but it is in hand      Redis has lost it, and we have not: finish it
 
-What was taken over, and what lay in a shard before we had it, is inherited. `adapters/in_hand.py` has what becomes
-of an entry once it was read.
+Entries that were taken over, or that lay in a shard before we gained it, are inherited.
 """
 
 import asyncio
@@ -37,8 +37,9 @@ from penstock.adapters.redis.bus.pending import (
     is_no_group,
     pending,
 )
+from penstock.adapters.redis.bus.scripts import ACK, DROP_CONSUMER
 from penstock.adapters.redis.link.connect import Patience, Store
-from penstock.adapters.redis.link.scripts import ACK, DROP_CONSUMER, Call
+from penstock.adapters.redis.link.scripts import Call
 from penstock.loops import Loops, for_ever
 from penstock.ports import Clock
 from penstock.ports.shards import Taken
@@ -48,14 +49,16 @@ log = logging.getLogger("penstock.batcher")
 
 PACE = 0.002  # seconds from one read to the next under load, so that each brings several envelopes
 LOAD = 8  # requests that one read brings
-BLOCK = 0.1  # seconds a read waits at Redis: after that a shard gained meanwhile is read too
+BLOCK = 0.1  # seconds a read waits at Redis; a shard that is gained meanwhile is read after that
 GATHER = 0.1  # seconds between acknowledgements: each costs three commands for each shard
-_COUNT = 8  # envelopes of each shard in one read: after an outage a backlog comes in bites
+_COUNT = 8  # envelopes of each shard in one read, so that a backlog after an outage comes in small parts
 _LOOK = 4  # shards that are looked over at once
 _FIELD = b"e"
 
 
 class Leases(Protocol):
+    """What the intake needs of `ports.shards.Leases`."""
+
     @property
     def owned(self) -> Collection[int]:
         """The shards that this process may read now."""
@@ -63,6 +66,8 @@ class Leases(Protocol):
 
 
 class Intake(InHand[Taken, bytes]):
+    """Implements `ports.shards.Intake`."""
+
     def __init__(
         self,
         store: Store,
@@ -72,8 +77,8 @@ class Intake(InHand[Taken, bytes]):
         alive: Callable[[], Collection[str]],
         kind: type[Taken],
     ) -> None:
-        """`me`: the consumer, as it is named in the registry. `alive`: the names of the batchers that are there.
-        `kind`: the class that requests are made as, for whoever takes them."""
+        """`me`: this batcher's name in the registry, and as a consumer. `alive`: returns the names of the batchers
+        that are there. `kind`: the class of which requests are made, because `on_request` expects it."""
         super().__init__(kind, store.aside)
         self._store, self._me, self._clock, self._leases, self._alive = store, me, clock, leases, alive
         self._reader = store.blocking()
@@ -84,16 +89,16 @@ class Intake(InHand[Taken, bytes]):
         self._done: defaultdict[int, list[bytes]] = defaultdict(list)
         self._owned: frozenset[int] = frozenset()
         self._living: frozenset[str] = frozenset()
-        # Whether the registry knows us; one that does not says nothing of others either.
+        # Whether the registry knows us. If it does not, its list of the others proves nothing.
         self._registered = False
-        self._doubtful: set[int] = set()
+        self._doubtful: set[int] = set()  # shards that are to be looked over
         self._backlogs = Backlogs(store)
         self._changed = asyncio.Event()
         self._closing = False
-        self._reading = 0
+        self._reading = 0  # readers that have not stopped
 
     def shards_changed(self) -> None:
-        """The leases or the registry changed: look now, and not only after the next read."""
+        """Look now, and not only after the next read: the leases or the registry have changed."""
         self._changed.set()
 
     def _finished(self, entry: Entry[bytes]) -> None:
@@ -125,16 +130,15 @@ class Intake(InHand[Taken, bytes]):
         try:
             for stream in self._streams:
                 await DROP_CONSUMER(self._store.commands, [stream], [GROUP, self._me])
-        # The next owner of the shard acknowledges it then.
+        # The next owner of the shard removes the consumer then.
         except (RedisError, OSError, RuntimeError) as error:
             log.info("the consumer could not be removed", extra={"error": str(error)})
 
     async def _read_all(self, shards: Sequence[int]) -> None:
-        """Read these shards with one reader. In a cluster that is one shard, for a read goes to one node."""
+        """Read these shards with one reader. In a cluster that is one shard, because a read goes to one node."""
         patience = Patience(f"The intake, {_reader(shards)},")
-        self._doubtful |= self._owned.intersection(
-            shards
-        )  # if it failed, it may have lost some that it had read
+        # If this loop failed and was started again, it may have lost entries that it had read.
+        self._doubtful |= self._owned.intersection(shards)
         while not self._closing:
             started = self._clock()
             self._note_changes()
@@ -173,13 +177,13 @@ class Intake(InHand[Taken, bytes]):
             self._doubtful |= owned ^ self._owned
             self._backlogs.changed(owned - self._owned, owned)
         known = self._me in living
-        if not living >= self._living or known != self._registered:  # somebody has left, or we can tell now
+        if not living >= self._living or known != self._registered:  # a batcher has left, or we can tell now
             self._doubtful |= owned
         self._registered = known
         self._owned, self._living = owned, living
 
     async def _read(self, shards: Sequence[int]) -> int:
-        """Read once. Gives the number of requests that came."""
+        """Read once. Returns the number of requests that came."""
         streams = [self._streams[shard] for shard in shards]
         where = await self._store.at(self._reader, streams[0])
         answer = await self._reader.execute_command(
@@ -203,7 +207,8 @@ class Intake(InHand[Taken, bytes]):
     # ---- when in doubt -----------------------------------------------------------------------------------
 
     async def _look_over(self, shards: Sequence[int]) -> None:
-        """Look these shards over, a few at a time: each costs a few round trips, and Redis may be far away."""
+        """Look these shards over. A few go at a time, because each costs a few round trips and Redis may be far
+        away."""
         for first in range(0, len(shards), _LOOK):
             looks = (self._look_at(shard) for shard in shards[first : first + _LOOK])
             for ended in await asyncio.gather(*looks, return_exceptions=True):
@@ -238,7 +243,7 @@ class Intake(InHand[Taken, bytes]):
                 raise
             if not owned:
                 return
-            # It is made only where it is missing: a full Redis would refuse the command.
+            # The group is made only where it is missing, because a full Redis would refuse the command.
             await create_group(client, stream)
         if lost:
             self._lose(lost)

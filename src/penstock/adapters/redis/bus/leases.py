@@ -1,7 +1,8 @@
-"""Which shards this batcher may read: leases in Redis, renewed with each heartbeat.
+"""Which shards this batcher may read: leases in Redis, renewed with each heartbeat. `shards.py` makes it for
+`cluster/batcher.py`; `penstock/shard_plan.py` decides how many shards a batcher should have.
 
-A lease that could not be renewed for its whole time is lost by our own clock, counted from before the
-request was sent; Redis counts from when it came, so we stop before anybody else can start. Each new owner
+If a lease could not be renewed for its whole time, we call it lost by our own clock. We count from before the
+renewal was sent, and Redis from when it came, so we stop reading before another batcher can start. Each new owner
 of a shard has a higher fence number.
 """
 
@@ -14,11 +15,12 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
+from penstock.adapters.redis.bus.scripts import LEASE_HELD, LEASE_RELEASE, LEASE_RENEW, LEASE_TAKE
 from penstock.adapters.redis.link.connect import Patience, Store, translate
-from penstock.adapters.redis.link.scripts import LEASE_HELD, LEASE_RELEASE, LEASE_RENEW, LEASE_TAKE, Call
+from penstock.adapters.redis.link.scripts import Call
 from penstock.errors import StoreDown
 from penstock.loops import Loops
-from penstock.shard_plan import plan, quota
+from penstock.shard_plan import even_part, plan
 
 log = logging.getLogger("penstock.batcher")
 
@@ -30,16 +32,18 @@ class _Lease:
 
     def __init__(self, fence: int, ends: float) -> None:
         self.fence = fence
-        self.ends = ends  # when each lease ends, by our clock
+        self.ends = ends  # by our clock
 
 
 class Leases:
+    """Implements `ports.shards.Leases`."""
+
     def __init__(self, store: Store, me: str, alive: Callable[[], Collection[str]]) -> None:
         self.on_gained: Callable[[int], None] = lambda shard: None
         self.on_lost: Callable[[int], None] = lambda shard: None
         self._store = store
         self._me = me
-        self._alive = alive  # names the live batchers
+        self._alive = alive  # returns the names of the batchers that are there
         self._shards = store.settings.shards
         self._milliseconds = int(store.settings.lease * 1000)
         self._held: dict[int, _Lease] = {}
@@ -54,7 +58,7 @@ class Leases:
         return frozenset(self._held)
 
     def fence(self, shard: int) -> int:
-        """The fence number of a shard that this batcher owns."""
+        """Returns the fence number of a shard that this batcher owns."""
         return self._held[shard].fence
 
     async def run(self) -> None:
@@ -65,8 +69,8 @@ class Leases:
             loops.keep("renewing late ones", partial(self._renew_meanwhile, loops))
 
     def batchers_changed(self) -> None:
-        """Look now, and not only with the next heartbeat: a batcher has come, or the shards of one are to be
-        had."""
+        """Look now, and not only with the next heartbeat: a batcher has come, or one has gone and its shards are
+        free."""
         self._changed.set()
 
     async def release_all(self) -> None:
@@ -82,7 +86,7 @@ class Leases:
             if self._closing:
                 return
             batchers = self._alive()
-            short = len(self._held) < quota(self._shards, batchers, self._me)
+            short = len(self._held) < even_part(self._shards, batchers, self._me)
             others = await self._held_by_others() if short else set()
             decided = plan(self._shards, self._held, others, batchers, self._me, self._former)
             await self._give(decided.give)
@@ -100,8 +104,8 @@ class Leases:
             except (StoreDown, RedisError, OSError, RuntimeError) as error:
                 await asyncio.sleep(patience.failed(error))
                 continue
-            # A batcher that lacks shards looks more often: another has died with them, or is about to give them.
-            short = len(self._held) < quota(self._shards, self._alive(), self._me)
+            # A batcher that lacks shards looks more often: their owner has died, or is about to give them back.
+            short = len(self._held) < even_part(self._shards, self._alive(), self._me)
             pause = heartbeat / 4 if short else heartbeat - (monotonic() - began)
             try:
                 async with asyncio.timeout(max(0.0, pause)):
@@ -131,7 +135,7 @@ class Leases:
     async def _renew_besides(self) -> None:
         try:
             await self._renew()
-        except (StoreDown, RedisError, OSError, RuntimeError) as error:  # `step` says so in the log
+        except (StoreDown, RedisError, OSError, RuntimeError) as error:  # `_balance` says so in the log
             log.debug("leases were not renewed", extra={"error": str(error)})
 
     async def _renew(self) -> None:
@@ -151,7 +155,7 @@ class Leases:
         answers = await LEASE_RENEW.each(self._store, calls)
         for (shard, lease), kept in zip(renewed.items(), answers, strict=True):
             if isinstance(kept, Exception) or self._held.get(shard) is not lease:
-                continue  # the lease is not known or was lost while we asked: the shard is taken up again
+                continue  # no answer, or the lease was lost while we asked: it is taken again later
             if kept:
                 lease.ends = max(lease.ends, ends)
             else:
@@ -199,8 +203,8 @@ class Leases:
 
 
 def _raise_first(answers: list[Any]) -> None:
-    """Raise the first error of these answers, as a new one: an error that is raised holds the frames it passes,
-    and ours hold the answers."""
+    """Raise the first error of these answers, as a new error. A raised error refers to the frames it passes, and
+    these refer to the answers: to raise the same one would make a cycle for the garbage collector."""
     for answer in answers:
         if isinstance(answer, Exception):
             raise translate(answer) from answer

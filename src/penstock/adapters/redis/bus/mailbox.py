@@ -1,8 +1,8 @@
-"""Messages between processes: one stream for each process that is spoken to.
+"""Messages between processes: each process has a mailbox, a stream in Redis. `bus.py` makes both ends.
 
-Reading takes nothing away: a broken connection loses no message, the owner trims what it has handled.
-A box outlives outages of Redis (its lifetime is far above any lease); whether its owner lives is the
-registry's word. Delivery is at least once: a sender that got no answer sends again.
+Reading removes nothing, so a broken connection loses no message; the owner trims what it has handled. A mailbox
+outlives outages of Redis, because its lifetime is far longer than a lease. Whether its owner lives, the registry
+says. A message is delivered at least once: a sender that got no answer sends it again.
 """
 
 import asyncio
@@ -12,20 +12,20 @@ from time import monotonic
 
 from redis.exceptions import RedisError
 
+from penstock.adapters.redis.bus.scripts import BOX_CREATE
 from penstock.adapters.redis.link.connect import Client, Patience, Store, guard, translate
 from penstock.adapters.redis.link.misfits import BOX_LIFETIME_MS
-from penstock.adapters.redis.link.scripts import BOX_CREATE
 from penstock.loops import Loops
 from penstock.patience import FIRST_WAIT, LONGEST_WAIT
 
 _GATHER = 0.001  # seconds from one read to the next: under load each brings several messages
-_READ_AT_ONCE = 1000
-_MESSAGE = b"m"
-_GIVE_UP_AFTER = 30.0
+_READ_AT_ONCE = 1000  # messages
+_MESSAGE = b"m"  # the field of a stream entry that holds the message
+_GIVE_UP_AFTER = 30.0  # seconds
 
 
 class Mailbox:
-    """The owner's end of a mailbox."""
+    """Implements `ports.bus.Mailbox`: the owner's end."""
 
     def __init__(self, store: Store, owner: str) -> None:
         self.owner = owner
@@ -36,7 +36,7 @@ class Mailbox:
         self._trimmed = self._last
 
     async def create(self) -> None:
-        """Make the box, so that messages can be sent to the owner; a box that is there is kept. Raises
+        """Make the mailbox, so that messages can be sent to the owner. If it is there, it is kept. Raises
         StoreDown."""
         with guard():
             await self._create()
@@ -47,7 +47,7 @@ class Mailbox:
             self._last = self._trimmed = hello
 
     async def touch(self) -> None:
-        """Keep the box for another while, make it anew if Redis has lost it, and trim it."""
+        """Lengthen the mailbox's life, make it anew if Redis has lost it, and trim it."""
         await self._create()
         last = self._last
         if last != self._trimmed:
@@ -55,13 +55,13 @@ class Mailbox:
             self._trimmed = last
 
     async def run(self, on_message: Callable[[bytes], None]) -> None:
-        """Hand over what arrives and keep the box, until cancelled."""
+        """Hand over what arrives and keep the mailbox alive, until cancelled."""
         async with Loops() as loops:
             loops.keep("reading", partial(self._read, on_message))
             loops.keep("keeping the box", self._keep)
 
     async def remove(self) -> None:
-        """Remove the box, since its owner goes: whoever writes to it from now on is told so."""
+        """Remove the mailbox, because its owner goes. From now on `Post.send` returns False for it."""
         await self._store.commands.execute_command("DEL", self._key)
 
     async def _read(self, on_message: Callable[[bytes], None]) -> None:
@@ -70,7 +70,9 @@ class Mailbox:
         patience = Patience(f"The reader of the mailbox of {self.owner}")
         while True:
             try:
-                if patience.away:  # a Redis that restarted empty must have it before anybody writes
+                if (
+                    patience.away
+                ):  # if Redis restarted empty, the mailbox must exist before anybody writes to it
                     await self.touch()
                 where = await self._store.at(client, self._key)
                 answer = await client.execute_command(
@@ -102,23 +104,24 @@ class Mailbox:
 
 
 class Post:
-    """The senders' end of all mailboxes. It waits out an outage, so a message may come twice; senders must not
-    mind."""
+    """Implements `ports.bus.Post`: the senders' end of all mailboxes. While Redis is away it tries again, so a
+    message may arrive twice."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.apart = store.clustered
-        self._patience = Patience("The post")  # one for all that is being sent: an outage is said once
+        self.apart = store.clustered  # whether mailboxes may be on different nodes
+        self._patience = Patience("The post")  # one for all messages, so that the log tells of an outage once
 
     async def send(self, box: str, payload: bytes, *, give_up_after: float = _GIVE_UP_AFTER) -> bool:
-        """False: the owner has gone. Raises StoreDown when Redis stays away."""
+        """Send a message. Returns False if the owner of the mailbox has gone. Raises StoreDown when Redis stays
+        away."""
         [sent] = await self.send_all([(box, payload)], give_up_after=give_up_after)
         return sent
 
     async def send_all(
         self, messages: Sequence[tuple[str, bytes]], *, give_up_after: float = _GIVE_UP_AFTER
     ) -> list[bool]:
-        """Whether each message was sent. Messages to one node go together."""
+        """Send messages, and return for each whether it was sent. Messages to one node go together."""
         sent: dict[int, bool] = {}
         wait, gives_up = FIRST_WAIT, monotonic() + give_up_after
         while len(sent) < len(messages):
@@ -137,7 +140,8 @@ class Post:
     async def _try(
         self, messages: Sequence[tuple[str, bytes]], waiting: Sequence[int], sent: dict[int, bool]
     ) -> Exception | None:
-        """Send, and note which messages were sent. Gives an error if there was one."""
+        """Send the waiting messages, and note in `sent` those that Redis answered. Returns an error if there was
+        one."""
         commands = [
             (
                 "XADD",
@@ -159,6 +163,6 @@ class Post:
 
 
 def _after(entry: bytes) -> str:
-    """The smallest id above that of this entry."""
+    """Returns the smallest id above that of this entry."""
     milliseconds, _, sequence = entry.decode().partition("-")
     return f"{milliseconds}-{int(sequence or 0) + 1}"

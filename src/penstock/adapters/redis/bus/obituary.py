@@ -1,9 +1,11 @@
-"""What a supervisor does when a process it started has died: the others learn of it now, not after its lease.
+"""Tells the installation that a process has died, so that the others need not wait for the end of its lease. The
+supervisor of `penstock up` does so for the processes it started (`roles/up.py`).
 
     out of the registry ──► its mailbox removed ──► a batcher's leases given back ──► everybody is told
 
-Nothing is lost if this fails or comes too late: silence tells the same, one lease later. A process is found by its
-machine, its number there and its parent's, which each heartbeat says. One that never said so had nothing in hand.
+Nothing is lost if this fails or comes too late: one lease later the silence of the process tells the same. The
+process is found by its host, its process id and its parent's, which each heartbeat says. A process that sent no
+heartbeat had nothing in hand.
 """
 
 from collections.abc import Sequence
@@ -11,13 +13,14 @@ from os import getpid
 from socket import gethostname
 
 from penstock.adapters.redis.bus.mailbox import Post
+from penstock.adapters.redis.bus.scripts import LEASE_RELEASE
 from penstock.adapters.redis.link.connect import RedisSettings, Store, guard
-from penstock.adapters.redis.link.scripts import LEASE_RELEASE, Call
+from penstock.adapters.redis.link.scripts import Call
 from penstock.words.basics import Garbled
 from penstock.words.heartbeats import KINDS, read_heartbeat
 from penstock.words.messages import Departed, encode
 
-TELL_WITHIN = 1.0  # seconds: after that the silence of the dead tells as much
+TELL_WITHIN = 1.0  # seconds to tell the others; after that the silence of the dead process tells as much
 
 Whereabouts = tuple[str, int | None, int | None]  # host, process, parent
 
@@ -29,7 +32,7 @@ class Obituaries:
         self._settings = settings
 
     async def tell(self, kind: str, pid: int) -> list[str]:
-        """Tell of a dead child. Gives the names it had, if the others knew it and it had not left. Raises
+        """Tell of a dead child. Returns the names under which it was registered; none if it had left. Raises
         StoreDown."""
         died = gethostname(), pid, getpid()
         store = Store(self._settings)
@@ -60,7 +63,7 @@ async def _members(store: Store, kind: str) -> dict[str, Whereabouts | None]:
 
 
 def _whereabouts(value: bytes) -> Whereabouts | None:
-    """Where a process runs, read from the stamp and heartbeat in the registry."""
+    """Returns where a process runs, by its entry in the registry: a stamp and a heartbeat."""
     try:
         said = read_heartbeat(value.partition(b" ")[2])
     except Garbled:

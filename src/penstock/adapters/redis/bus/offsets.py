@@ -1,14 +1,15 @@
-"""How long a message was on its way, when the clocks of sender and receiver have nothing in common.
+"""How long an envelope was on its way, although the clocks of sender and receiver have nothing in common. Used by
+`intake.py`.
 
     received − sent  =  the difference of the two monotonic clocks  +  the time on the way
 
-The difference is the same for all messages of one sender, so the smallest sum seen belongs to the quickest
-message, and whatever another one has above it was spent waiting. Wall clocks play no part: setting one, or
-a whole hour between two machines, changes nothing.
+The difference is the same for all envelopes of one sender. So the smallest sum seen belongs to the quickest
+envelope, and what the sum of another is above it, that one spent waiting. Wall clocks play no part: two machines
+may differ by an hour, and a clock may be set.
 
-Monotonic clocks drift apart by some 50 millionths, and stop while a machine sleeps. So only the last ten to
-twenty seconds count: two spans, the older of which is forgotten when a new one begins. A sender that starts
-anew comes under a new name, and begins anew here.
+Monotonic clocks drift apart by some 50 millionths, and stop while a machine sleeps. So only the last ten to twenty
+seconds count: two spans, the older of which is forgotten when a new one begins. A gateway that starts anew has a
+new name, and nothing is known of it.
 """
 
 from math import inf
@@ -17,12 +18,14 @@ SPAN = 10.0  # seconds that one span lasts
 
 
 class _Smallest:
+    """The smallest sum of one sender."""
+
     __slots__ = ("before", "now", "since")
 
     def __init__(self, since: float) -> None:
         self.since = since  # when the span began
         self.before = inf  # the smallest sum in the span before
-        self.now = inf
+        self.now = inf  # the smallest sum in this span
 
 
 class Offsets:
@@ -37,7 +40,8 @@ class Offsets:
         return len(self._senders)
 
     def transit(self, sender: str, sent: float, received: float) -> float:
-        """Seconds that a message was on its way beyond the quickest one of late; never negative."""
+        """Returns how many seconds longer an envelope was on its way than the sender's quickest of late; never
+        negative."""
         smallest = self._senders.get(sender)
         if smallest is None:
             self._sweep(received)
@@ -52,7 +56,7 @@ class Offsets:
         return difference - min(smallest.now, smallest.before)
 
     def _sweep(self, now: float) -> None:
-        """Forget who has been silent for long: a gateway's name is never used again."""
+        """Forget senders that have been silent for long: a gateway's name is never used again."""
         self._senders = {
             name: smallest
             for name, smallest in self._senders.items()

@@ -1,6 +1,7 @@
-"""The pending list of a shard: which entries were given to whom, and are not settled yet.
+"""The pending list of a shard: which entries were given to which batcher and are not settled yet. Used by
+`intake.py` and `backlogs.py`.
 
-It is the truth about a shard. Whatever happened to a batcher or a connection, one look at it tells what to do.
+Whatever happened to a batcher or a connection, the pending list says what is to be done with each entry.
 """
 
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -8,19 +9,19 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
+from penstock.adapters.redis.bus.scripts import DROP_CONSUMER
 from penstock.adapters.redis.link.connect import Client, Store
-from penstock.adapters.redis.link.scripts import DROP_CONSUMER
 
 GROUP = "batchers"
-_PAGE = 1000
+_PAGE = 1000  # rows of the pending list that are read at once
 _CLAIM = 100  # entries claimed at once: few, since their bodies come along
 
 Fields = dict[bytes, bytes]
 
 
 async def create_group(client: Client, stream: str) -> None:
-    """Make the group, reading from the beginning of the stream: what arrived before the group counts like what
-    comes after."""
+    """Make the group. It reads from the beginning of the stream, so that entries which came before it are read
+    too."""
     try:
         await client.execute_command("XGROUP CREATE", stream, GROUP, "0", "MKSTREAM")
     except ResponseError as error:
@@ -29,7 +30,7 @@ async def create_group(client: Client, stream: str) -> None:
 
 
 async def pending(client: Client, stream: str) -> AsyncIterator[tuple[bytes, str]]:
-    """Each entry's id, and the consumer that has it."""
+    """Yields the id of each pending entry, and the consumer that has it."""
     start = "-"
     while True:
         rows: list[dict[str, Any]] = await client.xpending_range(stream, GROUP, start, "+", _PAGE)
@@ -41,7 +42,7 @@ async def pending(client: Client, stream: str) -> AsyncIterator[tuple[bytes, str
 
 
 async def last_entries(store: Store, streams: Sequence[str]) -> list[bytes]:
-    """The id of the newest entry that each stream ever had."""
+    """Returns the id of the newest entry that each stream ever had."""
     last = []
     for said in await store.each([("XINFO STREAM", stream) for stream in streams]) if streams else ():
         if isinstance(said, Exception) and not is_no_group(said):
@@ -53,7 +54,7 @@ async def last_entries(store: Store, streams: Sequence[str]) -> list[bytes]:
 async def claim(
     client: Client, stream: str, consumer: str, ids: Sequence[bytes]
 ) -> AsyncIterator[tuple[bytes, Fields]]:
-    """Take these entries over, whoever has them; those that were deleted meanwhile are left out."""
+    """Take these entries over from whichever consumer has them, and yield them. Deleted ones are left out."""
     for first in range(0, len(ids), _CLAIM):
         part = ids[first : first + _CLAIM]
         entries: list[Any] = await client.execute_command("XCLAIM", stream, GROUP, consumer, 0, *part)
@@ -75,5 +76,6 @@ async def drop_dead(client: Client, stream: str, living: Collection[str]) -> Non
 
 
 def is_no_group(error: BaseException) -> bool:
-    """The stream or its group is not there: Redis was emptied, or the shard was never used."""
+    """Whether the error says that the stream or its group is not there: Redis was emptied, or the shard was never
+    used."""
     return isinstance(error, ResponseError) and str(error).startswith(("NOGROUP", "no such key"))

@@ -1,17 +1,20 @@
-"""A gateway's way to the batchers: requests and withdrawals, many to an envelope.
+"""A gateway's publisher over Redis: it sends requests and withdrawals to the shards, many in one envelope.
+`shards.py` makes it for `cluster/gateway.py`; `adapters/outbox.py` holds what is not sent yet.
 
     publish ──► unsent ──(at once when idle, else once a millisecond)──► one envelope, to the next shard in turn
                   │ withdrawn: never sent                                   │ not acknowledged: again, 100 ms in all
                   └ too many: refused                                       └ then to another node, or failed
 
-One send is under way at a time, so the slower Redis is, the fuller the envelopes. A send that failed may
-have reached Redis: it is repeated with the same bytes, and a batcher ignores keys that it has. Only where an
-acknowledgement waits for a disk or a replica do others go out meanwhile, the fewer the more are under way.
-A connection that breaks proves nothing about Redis; a second try that fails does, and so does silence
-(`listening`). Its shards (all of a single server, those of one node of a cluster) are left out until an empty
-envelope comes through. With no shard left the publisher is `down`. What was on its way then has failed for those
-who asked, and is withdrawn with that envelope: if Redis had it after all, it may be executed, and its answer finds
-nobody waiting.
+One send is under way at a time, so the slower Redis is, the fuller the envelopes. A send that failed may have
+reached Redis. It is repeated with the same bytes, and a batcher ignores keys that it has. Only where an
+acknowledgement waits for a disk or a replica do other sends go out meanwhile; the more are under way, the longer
+the pause before the next.
+
+A connection that breaks proves nothing about Redis. A second try that fails proves that it is away, and so does
+silence (`link/listening.py`). Its shards (all of a single server, those of one node of a cluster) are then left out
+until an empty envelope gets through. With no shard left the publisher is `down`. Requests that were on their way
+then fail, and that first envelope withdraws them: if Redis had them after all, a batcher may execute them, but
+nobody waits for the answers.
 """
 
 import asyncio
@@ -36,18 +39,19 @@ log = logging.getLogger("penstock.gateway")
 
 SLOW = "Redis is slower than what arrives: limits.max_queue or limits.max_queue_bytes wait to be sent"
 PACE = 0.001  # seconds between two sends
-# Seconds for which an unacknowledged envelope is tried again: its askers know within 100 ms.
+# Seconds for which an unacknowledged envelope is tried again, so that its clients are refused within 100 ms.
 LONGEST_RETRY = 0.07
-RETRY_PAUSE = 0.02
-UNDER_WAY = (
-    32  # sends that may wait for a disk or a replica: with the pauses between them, for more than a second
-)
+RETRY_PAUSE = 0.02  # seconds
+# So many sends may wait for a disk or a replica: with the pauses between them, for more than a second.
+UNDER_WAY = 32
 # Requests of one envelope; more are cut into several envelopes that are sent together.
 ENVELOPE_REQUESTS = 1024
-ENVELOPE_BYTES = 1 << 20
+ENVELOPE_BYTES = 1 << 20  # of inputs in one envelope, or one larger input
 
 
 class Publisher(Outbox):
+    """Implements `ports.shards.Publisher`."""
+
     full = SLOW
 
     def __init__(
@@ -60,9 +64,9 @@ class Publisher(Outbox):
         self._clock = clock
         self._appender: Appender
         self._shards = store.settings.shards
-        self._turn = -1
-        self._away: set[int] = set()  # the shards that are left out, since their node is away
-        self._trouble = asyncio.Event()
+        self._turn = -1  # the shard of the last envelope
+        self._away: set[int] = set()  # the shards that are left out, because their node is away
+        self._trouble = asyncio.Event()  # set when there are such shards
         self._listener = Listener(store)
 
     @property
@@ -75,7 +79,7 @@ class Publisher(Outbox):
     async def run(self) -> None:
         """Send what is published until cancelled. The store must be open."""
         self._appender = Appender(self._store)
-        self._trouble.set()  # an earlier run that failed may have left some shards unlooked for
+        self._trouble.set()  # an earlier run that failed may have left lost shards
         try:
             async with Loops() as loops:
                 loops.keep("sending", partial(self._send_all, loops))
@@ -113,7 +117,7 @@ class Publisher(Outbox):
                 await asyncio.sleep(rest)
 
     def _next_shard(self) -> int | None:
-        """Where the next envelope goes; None when there is nothing to send, or nowhere."""
+        """Returns the shard of the next envelope; None when there is nothing to send, or no shard to send it to."""
         for step in range(1, self._shards + 1):
             shard = (self._turn + step) % self._shards
             if shard not in self._away and (self._unsent or self._withdrawn.get(shard)):
@@ -128,12 +132,12 @@ class Publisher(Outbox):
             request.shard = shard
         withdrawn = self._withdrawn.pop(shard, [])
         now = self._clock()
-        # Withdrawals last: a request and its withdrawal may travel together after a failure.
+        # Withdrawals go into the last envelope: after a failure, a request and its withdrawal may go together.
         parts = [requests] if room else _cut(requests)
         try:
             bodies = [encode_envelope(self._box, part, [], now) for part in parts[:-1]]
             bodies.append(encode_envelope(self._box, parts[-1], withdrawn, now))
-        except Exception as error:  # a mistake of ours: whoever asked is told, and the requests behind go on
+        except Exception as error:  # a mistake of ours: these requests fail, and those behind them go on
             self._fail(
                 requests, Internal("this gateway could not write the request down", details=_said(error))
             )
@@ -173,8 +177,8 @@ class Publisher(Outbox):
                 return
 
     async def _mended(self, error: ResponseError, key: str) -> bool:
-        """Whether something was in the way of the command that is gone now. Asked only of commands that wait for
-        a disk or a replica: the client itself sends all others again."""
+        """Put a key of the wrong type out of the way. Returns whether the command should be sent again. Needed only
+        for commands that wait for a disk or a replica: the client itself sends all others again."""
         try:
             return await self._store.misfits.mend(self._store.commands.execute_command, error, ("XADD", key))
         except (RedisError, OSError):
@@ -184,7 +188,7 @@ class Publisher(Outbox):
 
     def _give_up(self, shard: int, requests: Sequence[Accepted], error: Exception) -> None:
         self._lose(shard)
-        if not self.down:  # another node has room: to execute a request twice is better than not at all
+        if not self.down:  # another node takes them: to execute a request twice is better than not at all
             self._put_back(requests)
             return
         # The envelope may have arrived after all.
@@ -201,7 +205,7 @@ class Publisher(Outbox):
         self._wake.set()
 
     def _neighbours(self, shard: int) -> set[int]:
-        """The shards that share the server of this one, as far as we know."""
+        """Returns the shards that are on the same server as this one, as far as we know."""
         client, keys = self._store.commands, self._store.keys
         if not isinstance(client, RedisCluster):
             return set(range(self._shards))
@@ -235,7 +239,7 @@ def _said(error: Exception) -> str:
 
 
 def _cut(requests: Sequence[Accepted]) -> list[list[Accepted]]:
-    """Cut requests into envelopes that Redis and a batcher can swallow."""
+    """Cut requests into envelopes of bounded size."""
     parts: list[list[Accepted]] = [[]]
     size = 0
     for request in requests:

@@ -1,15 +1,15 @@
-"""Who is there: every process says so with each heartbeat, and reads who else does.
+"""The registry over Redis: which processes are there. A process writes its heartbeat there, and reads those of all
+others in the same step. `bus.py` makes it for `cluster/member.py`.
 
 Ages are counted inside Redis, on its one clock, so a process that was paused learns the truth with its next
-heartbeat. When Redis itself was away (stopped, restarted, failed over), it is the heartbeats that are
-missing and not the members: the script notices that nobody has beaten for a while and counts all ages anew,
-and says for how long service has been unbroken. Until that is a full lease, nobody known here counts as gone,
-whether Redis still remembers them or has lost everything.
+heartbeat. When Redis itself was away (stopped, restarted, failed over), heartbeats are missing though the members
+live. The script then notices that nobody has sent one for a while. It counts all ages anew, and says for how long
+service has been unbroken. Until that is a full lease, no member that is known here counts as gone, whether Redis
+still remembers it or has lost everything.
 
-A member that has missed heartbeats is looked at again in the very moment its lease ends, and not only with the next
-heartbeat. One whose supervisor saw it die is gone at once (`departed`).
-
-Who counts as there is decided for each kind of process by itself (`roll`).
+A member that has missed heartbeats is looked at again in the very moment its lease ends. A member that its
+supervisor saw die is gone at once (`departed`). `roll.py` decides, for each kind of process, which members count as
+there.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ from time import monotonic
 from redis.exceptions import RedisError
 
 from penstock.adapters.redis.bus.roll import FORGET_MS, Roll
+from penstock.adapters.redis.bus.scripts import BEAT
 from penstock.adapters.redis.link.connect import Patience, Store, guard
-from penstock.adapters.redis.link.scripts import BEAT
 from penstock.words.announcements import ModelAnnouncement, read_announcement
 from penstock.words.basics import Garbled, write
 from penstock.words.heartbeats import (
@@ -37,17 +37,18 @@ from penstock.words.heartbeats import (
     read_worker,
 )
 
-_MEMORY_EVERY = 1.0
-_STAMPED = re.compile(rb"\d+ ")
-SILENT = 0.75  # the part of a lease without a word after which nobody counts on a member
-_SOON = (
-    0.002  # seconds after the end of a lease at which it has surely passed, by the whole milliseconds of ages
-)
+_MEMORY_EVERY = 1.0  # seconds between two looks at how full Redis is
+_STAMPED = re.compile(rb"\d+ ")  # the stamp before a heartbeat: when Redis got it
+SILENT = 0.75  # after this part of a lease without a heartbeat, nobody counts on a member
+# Seconds to wait beyond the end of a lease, so that it has surely passed; ages are in whole milliseconds.
+_SOON = 0.002
 
 AnyRoll = Roll[GatewayHeartbeat] | Roll[BatcherHeartbeat] | Roll[WorkerHeartbeat]
 
 
 class Registry:
+    """Implements `ports.registry.Registry`."""
+
     def __init__(self, store: Store, kind: Kind, me: str, describe: Callable[[], Heartbeat]) -> None:
         key, aside = store.keys.registry, store.aside
         self._gateways = Roll(key("gateways"), read_gateway, aside)
@@ -68,15 +69,15 @@ class Registry:
         self._kind, self._me, self._describe = kind, me, describe
         self._keys = [store.keys.registry(each) for each in ("pulse", "models", *KINDS)]
         self._texts: dict[str, bytes] = {}  # announcements as they were read last
-        self._announced: dict[str, bytes] = {}
-        self._unsaid: set[str] = set()  # models of which Redis does not know the latest
+        self._announced: dict[str, bytes] = {}  # the models that this member announces
+        self._unsaid: set[str] = set()  # models whose latest announcement Redis does not have
         self._asked = 0.0  # when we last asked, by our clock
         self._memory_read = -_MEMORY_EVERY
         self._left = False
-        self._one_at_a_time = asyncio.Lock()  # a beat under way must not undo that we left
+        self._one_at_a_time = asyncio.Lock()  # a heartbeat under way must not undo that we left
 
     async def run(self) -> None:
-        """Beat until cancelled, whatever Redis does."""
+        """Send heartbeats until cancelled, whatever Redis does."""
         patience = Patience(f"The registry of {self._me}")
         while True:
             began = monotonic()
@@ -93,14 +94,14 @@ class Registry:
             await asyncio.sleep(max(_SOON, self._pause() - (monotonic() - began)))
 
     def _pause(self) -> float:
-        """Seconds to the next heartbeat; fewer if a lease may end before that."""
+        """Returns the seconds to the next heartbeat: fewer than usual if a member's lease may end before that."""
         heartbeat, lease = self._store.settings.heartbeat, self._store.settings.lease
         ages = (age for roll in self._rolls for age in roll.ages.values())
         oldest = max((age for age in ages if age < lease), default=0.0)
         return min(heartbeat, lease - oldest + _SOON)
 
     async def beat(self) -> None:
-        """Send one heartbeat: it says that we live, and brings who else does. Raises StoreDown."""
+        """Send one heartbeat, and read those of the others. Raises StoreDown."""
         with guard():
             await self._beat()
 
@@ -120,7 +121,7 @@ class Registry:
             self._store.link.answered(asked)
             await self._repeat_announcements(models)
         since, self._asked = asked - self._asked, asked
-        doubtful: set[str] = set()  # members to whose place in the registry somebody else may have written
+        doubtful: set[str] = set()  # members whose entry in the registry another program may have overwritten
         for key, name, value in zip(strange[::3], strange[1::3], strange[2::3], strict=True):
             doubtful.add(_shown(name))
             if not _STAMPED.match(value):
@@ -137,34 +138,33 @@ class Registry:
 
     @property
     def lost_workers(self) -> Mapping[str, tuple[float, WorkerHeartbeat]]:
-        """The workers that went without a word and are not forgotten yet: how many seconds ago, and what they
-        said last."""
+        """The workers that went without leaving and are not forgotten yet: how many seconds ago, and the last
+        heartbeat of each."""
         return self._workers.lost
 
     def age(self, name: str) -> float:
-        """Seconds since a member was last heard of, as of our last heartbeat."""
+        """Returns the seconds for which a member had been silent at our last heartbeat."""
         return min((roll.ages[name] for roll in self._rolls if name in roll.ages), default=0.0)
 
     def is_silent(self, name: str) -> bool:
         """Whether a member has been silent for so long that it should not be counted on. It counts as gone only
-        after its whole lease; but what it can no longer do must be known within 2 s."""
+        after its whole lease, but forecasts must do without it within 2 s."""
         return self.age(name) > SILENT * self._store.settings.lease
 
     def departed(self, kind: str, name: str) -> None:
-        """Strike off a member that its supervisor saw die: nobody waits for its lease to end. The answer to a
-        heartbeat that is under way may still tell of it."""
+        """Strike off a member that its supervisor saw die, before its lease ends."""
         if kind in KINDS and self._rolls[KINDS.index(kind)].departed(name):
             self.on_changed()
 
     async def announce_model(self, name: str, announcement: ModelAnnouncement) -> None:
-        """Announce a model. Redis keeps that for good; it is said again if Redis loses it while we live. Raises
-        StoreDown."""
+        """Announce a model now. Redis keeps the announcement for good; if Redis loses it, we announce it again.
+        Raises StoreDown."""
         self.describe_model(name, announcement)
         with guard():
             await self._say_news()
 
     def describe_model(self, name: str, announcement: ModelAnnouncement) -> None:
-        """Announce a model with the next heartbeat, if what is said of it is new."""
+        """Announce a model with the next heartbeat, if the announcement is new."""
         text = write(announcement)
         if self._announced.get(name) != text:
             self._announced[name] = text
@@ -176,11 +176,11 @@ class Registry:
             await self._store.commands.execute_command(
                 "HSET", self._store.keys.registry("models"), name, text
             )
-            if self._announced[name] == text:  # nothing newer was said meanwhile
+            if self._announced[name] == text:  # nothing newer was announced meanwhile
                 self._unsaid.discard(name)
 
     async def leave(self) -> None:
-        """Leave the registry at once, so that nobody has to wait for our silence."""
+        """Leave the registry at once, so that the others need not wait for our lease to end."""
         self._left = True
         async with self._one_at_a_time:
             await self._store.commands.execute_command(
@@ -196,8 +196,8 @@ class Registry:
                 )
 
     async def _read_memory(self) -> None:
-        """Read how full Redis is. Primaries of a cluster that are away have no say, so that the heartbeat does
-        not depend on them."""
+        """Read how full Redis is. Primaries of a cluster that are away are left out, so that the heartbeat does not
+        depend on them."""
         if monotonic() - self._memory_read >= _MEMORY_EVERY:
             self._memory_read = monotonic()
             self.memory_ratio = await self._store.memory_ratio()
@@ -223,7 +223,7 @@ class Registry:
 
 
 def _announces(text: bytes) -> bool:
-    """Whether an announcement can be read. If not, a worker that runs the model says its own again."""
+    """Whether an announcement can be read. If not, a worker that runs the model announces it again."""
     try:
         read_announcement(text)
     except Garbled:

@@ -1,8 +1,9 @@
-"""One kind of process as the registry tells of it: who is there, and who went without a word.
+"""The members of one kind (gateways, batchers or workers): which are there, and which went without leaving. The
+registry has one `Roll` for each kind (`registry.py`).
 
-What somebody says of itself and cannot be read is set aside. A member that is known keeps what it said last; one
-that is not known does not count until it can be read, which its next heartbeat may mend. Nor is a member older than
-it was when we last asked, and the time since: whatever its place in the registry says, somebody else wrote that.
+A heartbeat that cannot be read is set aside. For a member that is known, the one before it still counts. A member
+that is not known does not count until a heartbeat of it can be read. A member's age cannot be more than it was when
+we last asked, and the time since. If its entry in the registry says so, another program has written there.
 """
 
 from collections.abc import Callable, Collection
@@ -13,26 +14,29 @@ from penstock.adapters.redis.link.aside import Aside
 from penstock.words.basics import Garbled
 from penstock.words.heartbeats import H
 
-FORGET_MS = 60_000  # after which Redis forgets the dead
-# By so many milliseconds two clocks may differ over the time from one heartbeat to the next.
+FORGET_MS = 60_000  # milliseconds after its last heartbeat, a dead member is forgotten
+# Two clocks may differ by so many milliseconds over the time from one heartbeat to the next.
 _SLACK_MS = 100.0
 
 
 class Roll(Generic[H]):
+    """The members of one kind, by name, each with its last heartbeat."""
+
     def __init__(self, key: str, read: Callable[[bytes], H], aside: Aside) -> None:
-        """`key`: where the members of this kind are kept. `read` raises Garbled."""
+        """`key`: the hash in Redis that holds the members of this kind. `read` reads a heartbeat, or raises
+        Garbled."""
         self.members: dict[str, H] = {}
-        # The members that went without a word and are not forgotten yet: how many seconds ago, and what they said
-        # last.
+        # The members that went without leaving and are not forgotten yet: how many seconds ago, and their last
+        # heartbeats.
         self.lost: dict[str, tuple[float, H]] = {}
         self.ages: dict[str, float] = {}  # seconds since each member was last heard of, when we last asked
         self._key, self._read, self._aside = key, read, aside
-        self._texts: dict[str, bytes] = {}  # what each said, as it was read last
+        self._texts: dict[str, bytes] = {}  # the text of the heartbeat of each that was read last
         self._buried: set[str] = set()  # members whose death was told while a heartbeat was under way
-        # The members whose death was told: when, and what they said of themselves. They count as missing until
-        # their supervisor has started another, or for as long as members that went without a word.
+        # The members whose death was told: when, and their last heartbeats. They count as lost until their
+        # supervisor has started another, or for FORGET_MS.
         self._mourned: dict[str, tuple[float, H]] = {}
-        # Since when nobody is there any more, by our clock; None while somebody is.
+        # Since when there is no member any more, by our clock; None while there is one.
         self._emptied: float | None = None
 
     def asking(self) -> None:
@@ -40,7 +44,7 @@ class Roll(Generic[H]):
         self._buried.clear()
 
     def departed(self, name: str) -> bool:
-        """Strike off a member that its supervisor saw die. Gives whether it was known."""
+        """Strike off a member that its supervisor saw die. Returns whether it was known."""
         self._buried.add(name)
         said = self.members.pop(name, None)
         if said is None:
@@ -54,9 +58,9 @@ class Roll(Generic[H]):
     def update(
         self, entries: list[Any], doubtful: Collection[str], since: float, lease: int, *, unbroken: bool
     ) -> bool:
-        """Take in what Redis said. Gives whether anything changed. `entries`: name, age in ms and description of
-        each member. `doubtful`: members that are counted as if nothing had been heard of them. `since`: seconds
-        since we last asked. `unbroken`: service has lasted for a whole lease."""
+        """Take in what Redis answered. Returns whether anything changed. `entries`: name, age in ms and heartbeat
+        of each member. `doubtful`: members that are counted as if nothing had been heard of them. `since`: seconds
+        since we last asked. `lease`: in ms. `unbroken`: service has lasted for a whole lease."""
         self.ages = {name: age + since for name, age in self.ages.items()}
         settled = unbroken and not self._just_emptied(entries, lease)
         live = {name for name in self.members if name in doubtful and self.ages.get(name, 0.0) * 1e3 <= lease}
@@ -102,8 +106,8 @@ class Roll(Generic[H]):
         return bool(gone)
 
     def _just_emptied(self, entries: list[Any], lease: int) -> bool:
-        """Whether nobody is there where somebody was. The list may have been lost, and those who live are then
-        back within a heartbeat."""
+        """Whether the list of members has become empty less than a lease ago. Redis may have lost it; then those
+        who live are back within a heartbeat."""
         if entries or not self.members:
             self._emptied = None
             return False
@@ -127,8 +131,8 @@ class Roll(Generic[H]):
                 self.lost[name] = age, last_words
 
     def _replaced(self, said: H) -> None:
-        """Take a newcomer for the member that has been missing longest of those that the same supervisor
-        started."""
+        """Take a newcomer for the successor of a lost member: of those that the same supervisor started, the one
+        that was lost first."""
         supervisor = said.host, said.parent
         for name, (_, dead) in self._mourned.items():
             if (dead.host, dead.parent) == supervisor:

@@ -1,4 +1,4 @@
-"""The shards of an installation, as streams in Redis."""
+"""The shards of an installation, as streams in Redis. `roles/redis.py` makes it."""
 
 from penstock.adapters.redis.bus.intake import Intake
 from penstock.adapters.redis.bus.leases import Leases
@@ -10,7 +10,7 @@ from penstock.ports.shards import Leases as LeasesPort
 
 
 class RedisShards:
-    """`penstock.ports.shards.Shards`."""
+    """Implements `ports.shards.Shards`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -1,1 +1,2 @@
-"""The connections of one process to Redis, and what to do when it is away."""
+"""The connections of one process to Redis, and what to do when Redis is away. `redis/bus` and `redis/records` use
+it."""

@@ -1,4 +1,5 @@
-"""Reads a Redis URL: redis://, rediss:// (TLS), redis+cluster:// and rediss+cluster:// (several hosts)."""
+"""Reads a Redis URL: redis://, rediss:// (TLS), redis+cluster:// and rediss+cluster:// (several hosts). Used by
+`connect.py`."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,6 +8,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from penstock.errors import UserMistake
 
+# By scheme: whether the connection is encrypted, and whether it is to a cluster.
 _SCHEMES = {"redis": (False, False), "rediss": (True, False), "redis+cluster": (False, True)}
 _SCHEMES["rediss+cluster"] = (True, True)
 _FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
@@ -20,12 +22,12 @@ class Address:
 
     nodes: tuple[tuple[str, int], ...]
     clustered: bool
-    shown: str  # the address without the password
+    shown: str  # the address as logs and messages may show it, without the password
     options: dict[str, Any] = field(repr=False)  # as redis-py's clients take them
 
 
 def parse_address(url: str) -> Address:
-    """Raises UserMistake with what is wrong; never quotes a password."""
+    """Reads a URL. Raises UserMistake that says what is wrong with it; the message never quotes a password."""
     try:
         parts = urlsplit(url)
     except ValueError:

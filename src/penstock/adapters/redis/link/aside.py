@@ -1,7 +1,9 @@
-"""What could not be read: counted, said once for each kind and source, and kept for a while for people to look at.
+"""What could not be read: it is counted, logged once for each kind and source, and kept for a while for people to
+look at. `connect.Store` makes it; the files of `redis/bus` and `redis/records`, and `adapters/in_hand.py`, add to
+it.
 
-One stream of the whole installation, bounded in entries, in bytes of each and in age. To put something there never
-waits and never fails: a loop writes it, and what comes faster than that is only counted.
+The whole installation keeps it in one stream, bounded in entries, in bytes of each entry and in age. `add` never
+waits and never fails: a loop writes the entries, and those that come faster than it writes are only counted.
 """
 
 import asyncio
@@ -19,15 +21,17 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock.aside")
 
 MOST_KEPT = 1000  # entries, in all
-MOST_BYTES = 4096  # bytes of each entry, and of what it says about itself less than that
-KEPT_MS = 24 * 3600 * 1000
-MOST_UNWRITTEN = 256
+MOST_BYTES = 4096  # bytes of each entry's body
+KEPT_MS = 24 * 3600 * 1000  # milliseconds for which entries are kept
+MOST_UNWRITTEN = 256  # entries
 MOST_SAID = 1000  # pairs of kind and source that are remembered: beyond that the log says nothing new
 GATHER = 0.1  # seconds between two writes
-LONGEST_WORD = 200  # characters
+LONGEST_WORD = 200  # characters of an entry's source, and of its reason
 
 
 class Aside:
+    """Implements `ports.bus.Aside`."""
+
     def __init__(self, store: "Store") -> None:
         self._store = store
         self.me = ""  # our name in the registry, under which entries are put there
@@ -38,7 +42,8 @@ class Aside:
         store.misfits.on_set_aside = self._misfit
 
     def add(self, kind: str, source: str, why: str, body: bytes = b"") -> None:
-        """Set one thing aside. `kind`: one of a few words. `source`: where it was found, or who sent it."""
+        """Set one thing aside. `kind`: what it is, one of a few words. `source`: where it was found, or who sent
+        it."""
         self.counts[kind] += 1
         if (kind, source) not in self._said and len(self._said) < MOST_SAID:
             self._said.add((kind, source))
@@ -85,7 +90,7 @@ class Aside:
         await self._store.each([("XTRIM", key, "MINID", "~", oldest), ("PEXPIRE", key, KEPT_MS)])
 
     async def list(self, limit: int = 100) -> list[dict[str, Any]]:
-        """The newest entries first."""
+        """Returns the entries, the newest first."""
         with guard():
             entries = await self._store.commands.execute_command(
                 "XREVRANGE", self._store.keys.aside, "+", "-", "COUNT", limit

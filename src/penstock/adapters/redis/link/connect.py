@@ -1,9 +1,10 @@
-"""The connections of one process to Redis.
+"""The connections of one process to Redis. `roles/redis.py` makes a `Store`; every file of `redis/bus` and
+`redis/records` speaks to Redis through it.
 
-Short commands share a pool, and each blocking reader has a client of its own, so that nothing waits behind
-a BLOCK. Nothing is retried here: whoever asks knows whether asking twice is safe. A cancelled call costs
-its connection (redis-py closes it), never the next caller's answer. RESP2, because its shapes are the same
-on every server and a new connection needs no greeting.
+Short commands share a pool, and each blocking reader has a client of its own, so that no command waits behind a
+BLOCK. Nothing is retried here, because only the caller knows whether asking twice is safe. If a call is cancelled,
+redis-py closes its connection, so that the next caller cannot get its answer. We speak RESP2: its answers have the
+same form on every server, and a new connection needs no greeting.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ Command: TypeAlias = tuple[str | bytes | int | float, ...]
 
 
 class Store:
-    """The one way to Redis for a whole process. Made at once, usable after `open`."""
+    """A process's one way to Redis. It can be used after `open`."""
 
     def __init__(self, settings: RedisSettings) -> None:
         if not settings.namespace or {*"{}"} & {*settings.namespace}:
@@ -70,11 +71,12 @@ class Store:
 
     @property
     def where(self) -> str:
-        """The address, fit for a log: without a password."""
+        """The address as a log may show it, without the password."""
         return self._address.shown
 
     async def open(self) -> None:
-        """Raises UserMistake for what the operator can put right, StoreDown when nobody answers."""
+        """Connect and read what the server can do. Raises UserMistake for what the operator can put right,
+        StoreDown when Redis does not answer."""
         try:
             infos = await self.infos()
             policies = [await self._appendfsync(node) for node in self._primaries()]
@@ -88,7 +90,8 @@ class Store:
         self.maxmemory = self._features.maxmemory
 
     def blocking(self) -> Client:
-        """A client for one reader that blocks up to `settings.block`; closed together with the store."""
+        """Returns a client for one reader that blocks up to `settings.block`. It is closed together with the
+        store."""
         settings = self.settings
         client = self._client(settings.block + 2 * settings.timeout)
         self._blocking.append(client)
@@ -98,25 +101,25 @@ class Store:
         return _client(self._address, timeout, self.settings.timeout, self.misfits)
 
     def send(self, errand: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Run an errand that nobody's cancellation may cut short. It ends with the store, whose connections it
-        uses."""
+        """Run an errand in a task of its own, so that cancelling the caller does not cancel it. It ends with the
+        store, whose connections it uses."""
         task = asyncio.create_task(errand)
         self._errands.add(task)
         task.add_done_callback(self._errands.discard)
         return task
 
     async def at(self, client: Client, key: str) -> dict[str, Any]:
-        """The node to name when a command's keys are not in a fixed place (XREAD, XREADGROUP). In a cluster
-        redis-py would ask the server for them, which is one more round trip for each read."""
+        """Returns the option that names the node of a key, for commands whose keys are not in a fixed place (XREAD,
+        XREADGROUP). Without it, redis-py asks a cluster for the keys: one more round trip for each read."""
         if not isinstance(client, RedisCluster):
             return {}
         await client.initialize()
         return {"target_nodes": client.get_node_from_key(key)}
 
     async def each(self, commands: Sequence[Command]) -> list[Any]:
-        """The answer to each command, or the error that it met. All go in one round trip, or side by side in a
-        cluster. redis-py's cluster pipeline is not used: it keeps to a lost primary, and one node's failure hides
-        the others' answers."""
+        """Returns the answer to each command, or the error that it met. All commands go in one round trip, or side
+        by side in a cluster. redis-py's cluster pipeline is not used: it goes on asking a primary that is lost, and
+        one node's failure hides the answers of the others."""
         client = self.commands
         if isinstance(client, RedisCluster) and len(commands) > 1:
             tries = (client.execute_command(*command) for command in commands)
@@ -136,14 +139,14 @@ class Store:
         return answers
 
     async def _alone(self, command: Command) -> Any:
-        """The answer to one command, or the error that it met."""
+        """Returns the answer to one command, or the error that it met."""
         try:
             return await self.commands.execute_command(*command)
         except Exception as error:
             return error
 
     async def infos(self) -> list[dict[str, Any]]:
-        """The INFO of each primary."""
+        """Returns the INFO of each primary."""
         answers = await self._ask_all("INFO")
         for answer in answers:
             if isinstance(answer, BaseException):
@@ -151,7 +154,8 @@ class Store:
         return answers
 
     async def memory_ratio(self) -> float:
-        """The part of its memory that the fullest primary uses, of the primaries that answer."""
+        """Returns the part of its memory, 0 to 1, that the fullest primary uses. Primaries that do not answer are
+        left out."""
         answers = await self._ask_all("INFO", "memory")
         infos = [answer for answer in answers if not isinstance(answer, BaseException)]
         if not infos:
@@ -171,7 +175,7 @@ class Store:
         return [*self.commands.get_primaries()] if isinstance(self.commands, RedisCluster) else [None]
 
     async def _ask_all(self, *command: str) -> list[Any]:
-        """The answer of each primary, or the error that it met."""
+        """Returns the answer of each primary, or the error that it met."""
         if isinstance(self.commands, RedisCluster):
             await self.commands.initialize()
         asked = (self._ask(node, *command) for node in self._primaries())
@@ -202,7 +206,7 @@ def _client(address: Address, timeout: float, connect_timeout: float, misfits: M
     client: Cluster | SingleServer
     if address.clustered:
         nodes = [ClusterNode(host, port) for host, port in address.nodes]
-        # A moved slot is looked up by itself; reading the whole map anew would close connections in use.
+        # redis-py looks up a slot that has moved. To read the whole map anew would close connections in use.
         client = Cluster(startup_nodes=nodes, reinitialize_steps=0, **options)
     else:
         client = SingleServer(host=address.nodes[0][0], port=address.nodes[0][1], **options)
@@ -212,7 +216,7 @@ def _client(address: Address, timeout: float, connect_timeout: float, misfits: M
 
 
 def _explained(error: Exception, address: Address) -> Exception:
-    """What went wrong while opening, in words that say what to do."""
+    """Returns the error of `open` in words that say what to do."""
     if isinstance(error, PenstockError):
         return error
     where, words = address.shown, str(error)
@@ -231,7 +235,7 @@ def _explained(error: Exception, address: Address) -> Exception:
     if "KEY_VALUES_MISMATCH" in words:
         return UserMistake("ssl_certfile and ssl_keyfile in the Redis URL do not belong together.")
     if is_outage(error):
-        # With TLS 1.3 a client is not told that its certificate was refused before it reads, if at all.
+        # With TLS 1.3 a client learns that its certificate was refused only when it reads, if at all.
         broken_off = "ssl" in address.options and re.search("(?i)reset|alert|closed", words)
         hint = (
             " If it asks for a certificate, name one with ssl_certfile and ssl_keyfile." if broken_off else ""

@@ -1,13 +1,14 @@
-"""redis-py's connections and clients, mended in three places.
+"""redis-py's connections and clients, mended in three places. Used by `connect.py`.
 
 Writing: redis-py goes through `asyncio.wait_for`, which on Python 3.11 makes a task for each command and
 swallows a cancellation that comes as the write ends: a reader's loop that is told to stop would then run on.
 
-Moving slots: redis-py sends ASKING and the command it is for one after the other, each over the connection
-that was idle longest. With several idle they part, the command is turned away, and after some rounds
-redis-py closes everybody's connections. Taking the one that was used last keeps the two together.
+Slots that move between nodes: redis-py sends ASKING, and then the command that it stands for, each over the
+connection that was idle longest. With several idle connections they take different ones, and the node refuses the
+command. After some rounds redis-py closes everybody's connections. If it takes the connection that was used last,
+both take the same.
 
-Keys of the wrong type: see `misfits`.
+Keys of the wrong type: see `misfits.py`.
 """
 
 import asyncio
@@ -23,6 +24,8 @@ from penstock.adapters.redis.link.misfits import Misfits
 
 
 class _PlainConnection(Connection):
+    """A connection that writes without `wait_for`."""
+
     async def send_packed_command(
         self, command: bytes | str | Iterable[bytes], check_health: bool = True
     ) -> None:
@@ -34,7 +37,7 @@ class _PlainConnection(Connection):
         except TimeoutError:
             await self.disconnect(nowait=True)
             raise redis_errors.TimeoutError("Redis took no more data in time") from None
-        except (OSError, RuntimeError) as error:  # RuntimeError is uvloop's word for a transport that closed
+        except (OSError, RuntimeError) as error:  # uvloop raises RuntimeError if the transport has closed
             await self.disconnect(nowait=True)
             raise redis_errors.ConnectionError(f"Redis took no more data: {error}") from error
         except BaseException:
@@ -43,8 +46,8 @@ class _PlainConnection(Connection):
 
 
 class _EncryptedConnection(_PlainConnection, SSLConnection):
-    """A connection over TLS that reads the certificate files anew, since certificates are renewed; redis-py never
-    would."""
+    """A connection over TLS. It reads the certificate files whenever it connects, because certificates are renewed;
+    redis-py reads them once."""
 
     async def _connect(self) -> None:
         self.ssl_context.context = None
@@ -52,13 +55,15 @@ class _EncryptedConnection(_PlainConnection, SSLConnection):
 
 
 class _LastUsedFirst(deque[Connection]):
-    """A node's idle connections, the last used one on the left, where redis-py takes from."""
+    """A node's idle connections. The one that was used last is on the left, where redis-py takes the next."""
 
     def append(self, connection: Connection) -> None:
         self.appendleft(connection)
 
 
 class SingleServer(Redis):
+    """The client of a single server."""
+
     misfits: Misfits
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
@@ -66,6 +71,8 @@ class SingleServer(Redis):
 
 
 class Cluster(RedisCluster):
+    """The client of a cluster."""
+
     misfits: Misfits
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
@@ -83,15 +90,15 @@ class Cluster(RedisCluster):
         return self
 
     async def aclose(self) -> None:
-        """Close everything, always. redis-py closes nothing while it means to look at the cluster again, as it
-        does once it has lost a connection; the garbage collector would then find the other connections open."""
+        """Close all connections. Once redis-py has lost one, it means to read the cluster's map again, and until
+        then its own `aclose` closes nothing: the garbage collector would find the other connections open."""
         await super().aclose()
         await self.nodes_manager.aclose()
         await self.nodes_manager.aclose("startup_nodes")
 
 
 def write_directly(client: Redis | RedisCluster) -> None:
-    """Make this client write without `wait_for`. To be called before its first command."""
+    """Make this client write without `wait_for`. Must be called before its first command."""
     if isinstance(client, Redis):
         client.connection_pool.connection_class = _ours(client.connection_pool.connection_class)
         return

@@ -1,4 +1,5 @@
-"""What a server can do, and whether that is enough for the durability that was asked for."""
+"""What a Redis server can do, and whether that is enough for the setting `redis.durability`. `connect.Store` reads
+the features; `bus/bus.py` checks them."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ DURABILITIES = ("memory", "fsync", "replica")
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What all primaries of a server have in common."""
+    """What all primaries of an installation can do."""
 
     kind: str  # redis or valkey
     version: tuple[int, ...]  # the server's own version, as (7, 0, 15)
@@ -31,7 +32,7 @@ class Features:
 
 
 def read_features(infos: Sequence[Mapping[str, Any]], appendfsync: Sequence[str | None]) -> Features:
-    """The features by the INFO of each primary. Of several primaries, the one that can do least counts."""
+    """Returns the features by the INFO of each primary. Of several primaries, the one that can do least counts."""
     kind = "valkey" if "valkey_version" in infos[0] else "redis"
     policies = [str(info.get("maxmemory_policy", "noeviction")) for info in infos]
     asked = set(appendfsync)
@@ -47,19 +48,19 @@ def read_features(infos: Sequence[Mapping[str, Any]], appendfsync: Sequence[str 
 
 
 def maxmemory(infos: Sequence[Mapping[str, Any]]) -> int:
-    """The memory limit of the primary that may use least; 0 where nothing limits any."""
+    """Returns the memory limit, in bytes, of the primary that may use least; 0 where no primary has a limit."""
     limits = [int(info.get("maxmemory", 0)) for info in infos]
     return min((limit for limit in limits if limit), default=0)
 
 
 def memory_ratio(info: Mapping[str, Any]) -> float:
-    """The part of the allowed memory that is in use, from one INFO; 0 where nothing limits it."""
+    """Returns the part of the allowed memory that one primary uses, by its INFO; 0 where it has no limit."""
     limit = int(info.get("maxmemory", 0))
     return int(info.get("used_memory", 0)) / limit if limit else 0.0
 
 
 def check_durability(settings: RedisSettings, features: Features) -> None:
-    """Raises UserMistake when the server cannot keep what the level promises."""
+    """Raises UserMistake when the server cannot keep what `redis.durability` promises."""
     if settings.durability not in DURABILITIES:
         raise UserMistake(
             f"redis.durability is {settings.durability!r}: it must be {' or '.join(DURABILITIES)}"

@@ -1,7 +1,8 @@
-"""Calls of one script by many at once: one round trip is under way at a time, and takes along all that wait.
+"""Gathers calls of one script: one round trip is under way at a time, and the next takes along all calls that wait.
+Used for the scripts of tasks and of idempotency keys (`records/tasks.py`, `records/idempotency.py`).
 
-So a thousand askers need one connection and not a thousand, and the slower Redis is, the more each trip carries. A
-caller that is cancelled takes nothing from the others, and cuts no call short.
+So a thousand callers need one connection and not a thousand, and the slower Redis is, the more calls each round
+trip carries. Cancelling one caller harms no other, and its own call is carried out all the same.
 """
 
 import asyncio
@@ -12,10 +13,12 @@ from penstock.adapters.redis.link.connect import Store
 from penstock.adapters.redis.link.scripts import Argument, Call, Script
 from penstock.errors import StoreDown
 
-MOST = 64  # calls of one trip: in a cluster they go side by side
+MOST = 64  # calls of one round trip: in a cluster they go side by side
 
 
 class Gathered:
+    """One script. Calling this object calls the script with the next round trip."""
+
     __slots__ = ("_calls", "_script", "_store", "_trip")
 
     def __init__(self, script: Script, store: Store) -> None:

@@ -1,23 +1,25 @@
-"""Whether Redis is heard, and how long it usually takes to answer.
+"""When Redis was last heard, and how long it may stay silent before it counts as away. `connect.Store` makes it;
+`listening.py` watches it.
 
-A connection that breaks says so. A server that hangs, or a network that swallows everything, says nothing; so it is
-told by its silence. Redis is silent when something was asked and nothing at all has been heard, on any connection,
-for longer than `patience`: 80 ms, or more where the usual round trip is so long or so uneven that 80 ms prove
-nothing. The round trip is learned as TCP learns its own (RFC 6298): its mean, and how far it strays from that.
-A lost packet costs a few round trips more, so there is time for those too.
+A connection that breaks is reported as broken. A server that hangs, or a network that loses everything, is
+recognised only by its silence. Redis is silent when a question has been sent and nothing at all has been heard, on
+any connection, for longer than `patience`. That is 80 ms, or more where the usual round trip is so long or so
+uneven that 80 ms prove nothing. The round trip is learned as TCP learns its own (RFC 6298): its mean, and how far
+it strays from the mean. A lost packet costs a few more round trips, so `patience` leaves time for those too.
 """
 
 from time import monotonic
 
 from penstock.ports import Clock
 
-SILENCE = 0.08  # seconds at least: who asked is to know within 100 ms
-LOST, STRAY = 3.0, 4.0  # times its mean, and its usual deviation besides, that a round trip may take
-_MEAN, _DEVIATION = 1 / 8, 1 / 4  # the weight of the latest round trip
+SILENCE = 0.08  # seconds that `patience` is at least; clients should learn within 100 ms that Redis is away
+LOST, STRAY = 3.0, 4.0  # a round trip may take LOST times its mean, and STRAY times its usual deviation
+_MEAN, _DEVIATION = 1 / 8, 1 / 4  # the weight of the latest round trip in the mean, and in the deviation
 
 
 class Link:
-    """What one process hears of its Redis. Until the first round trip `patience` is that of a command."""
+    """What one process hears of its Redis. Until the first round trip is measured, `patience` is the time-out of a
+    command."""
 
     __slots__ = ("_clock", "_deviation", "_mean", "_most", "heard_at", "patience")
 
@@ -31,7 +33,7 @@ class Link:
         self.patience = most
 
     def heard(self) -> None:
-        """Note that something came from Redis, whatever it was."""
+        """Note that something came from Redis."""
         self.heard_at = self._clock()
 
     def answered(self, asked: float) -> None:

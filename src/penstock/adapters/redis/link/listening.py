@@ -1,9 +1,10 @@
-"""Whether Redis is silent while we wait for it, long before a command times out.
+"""Notices that Redis is silent while an answer is awaited, long before the command times out. Used by
+`bus/publisher.py`; `hearing.py` says how long a silence may be.
 
-Silence is counted while this process runs. What came while it did not get to run has not been read yet, so that
-time proves nothing. Halfway to the limit another question goes out, over another connection: a slow disk, a long
-write or one lost packet is not the silence of Redis. In a cluster only the question itself counts: whatever else is
-heard may come from another node.
+Silence is counted only while this process runs: if the process did not get to run, what came meanwhile has not been
+read yet. Halfway to the limit a PING goes out over another connection. If it is answered, a slow disk, a long write
+or one lost packet holds up our answer, and not Redis. In a cluster only the awaited answer counts, because
+everything else that is heard may come from another node.
 """
 
 import asyncio
@@ -21,11 +22,14 @@ TICK = 0.01  # seconds between two looks
 
 
 class Listener:
+    """The answers that are awaited, and the loop that looks for silence."""
+
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._asked: dict[asyncio.Timeout, float] = {}  # how long we had listened when each was asked
+        # The limit of each awaited answer, and how long we had listened when its question was sent.
+        self._asked: dict[asyncio.Timeout, float] = {}
         self._asking = asyncio.Event()
-        self._listened = 0.0  # seconds
+        self._listened = 0.0  # seconds that this process has run and listened
         self._heard = 0.0  # how long we had listened when Redis was last heard
         self._pinging = False
 
@@ -44,7 +48,7 @@ class Listener:
             self._store.link.answered(began)
 
     async def run(self) -> None:
-        """Look for silence until cancelled, while something was asked."""
+        """Look for silence whenever an answer is awaited, until cancelled."""
         link = self._store.link
         while True:
             await self._asking.wait()

@@ -1,7 +1,8 @@
-"""Keys of the wrong type: no command of ours can use one. It is put out of the way, and the command is sent again.
+"""Keys of the wrong type, with which our commands fail. Such a key is put out of the way, and the command is sent
+again. Every client of `connection.py` does so.
 
-Somebody wrote it by mistake, or another program shares the namespace. Left where it is, it would fail every command
-on it for ever. It is kept for a day as `<key>:aside`, one of each name; one that is large is dropped.
+Somebody wrote the key by mistake, or another program shares the namespace. If it stayed, every command on it would
+fail for ever. It is kept for a day under the name `<key>:aside`, the latest of each name; a large one is dropped.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,13 +12,15 @@ from redis.exceptions import ResponseError
 
 from penstock.adapters.redis.link.names import Keys
 
-KEPT_MS = 24 * 3600 * 1000
+KEPT_MS = 24 * 3600 * 1000  # milliseconds for which such a key is kept
 LARGE = 1 << 20  # bytes from which a key of the wrong type is dropped
 BOX_LIFETIME_MS = 60_000  # how long a mailbox lives after its owner's last heartbeat
 
-# KEYS key, its place aside; ARGV wanted type, ms it is kept, bytes from which it is dropped, ms that a mailbox
-# lives or 0 for other keys. Gives the type found, or nil when there was nothing to do. A mailbox is made anew at
-# once: one that is missing is taken for that of a process that has gone.
+# KEYS  the key, its new name
+# ARGV  the type it should have, ms for which it is kept, bytes from which it is dropped, ms that a mailbox lives (0
+#       for other keys)
+# Returns the type found, or nil when there was nothing to do. A mailbox is made anew at once, because a process
+# whose mailbox is missing counts as gone.
 _SET_ASIDE = """#!lua flags=allow-oom
 local found = redis.call('TYPE', KEYS[1]).ok
 if found == ARGV[1] or found == 'none' then return false end
@@ -43,13 +46,15 @@ def is_misfit(error: BaseException) -> bool:
 
 
 class Misfits:
+    """Executes commands, and mends what is in their way."""
+
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
-        # Called with the key and its type.
+        # Called with the key, and the type that it had.
         self.on_set_aside: Callable[[str, str], None] = lambda key, found: None
 
     async def without(self, execute: Execute, command: Arguments, options: Mapping[str, Any]) -> Any:
-        """The answer to a command. If a key of the wrong type was in its way, the answer to the second try."""
+        """Returns the answer to a command. If a key of the wrong type was in its way, the command is sent again."""
         try:
             return await execute(*command, **options)
         except ResponseError as error:
@@ -58,8 +63,9 @@ class Misfits:
         return await execute(*command, **options)
 
     async def mend(self, execute: Execute, error: ResponseError, command: Arguments) -> bool:
-        """Whether the command may do better when it is sent again. Its keys are among its arguments; whatever
-        else there looks like a key of ours is looked at as well, which does no harm."""
+        """Put keys of the wrong type out of the command's way. Returns whether there may have been one, so that the
+        command should be sent again. Its keys are among its arguments. Another argument that looks like a key of
+        ours is looked at as well, which does no harm."""
         if not is_misfit(error):
             return False
         mended = False
@@ -69,7 +75,7 @@ class Misfits:
                 lives = BOX_LIFETIME_MS if name.startswith(self._keys.box("")[:-1]) else 0
                 arguments = (wanted, KEPT_MS, LARGE, lives)
                 found = await execute("EVAL", _SET_ASIDE, 2, name, f"{name}:aside", *arguments)
-                mended = True  # we have put it away, or somebody who met it at the same moment has
+                mended = True  # we have put it away, or another process did so at the same moment
                 if found is not None:
                     self.on_set_aside(name, _text(found))
         return mended

@@ -1,6 +1,8 @@
-"""Every name in Redis, in one place.
+"""The names of all keys in Redis, in one place. Every file of `redis/bus` and `redis/records` uses them, as
+`store.keys`.
 
-What stands in braces is a cluster's hash tag: keys that one script or transaction touches share it.
+The part in braces is a cluster's hash tag. Keys that one script or transaction touches have the same tag, so that
+they are on one node.
 """
 
 import re
@@ -8,10 +10,10 @@ from zlib import crc32
 
 from penstock.idempotency import MARK
 
-# The buckets that tasks are spread over, each in one hash slot with the list of its tasks that have ended.
+# Tasks are spread over so many buckets. Each is one hash slot, with the list of its tasks that have ended.
 TASK_BUCKETS = 16
-# The type of each kind of key, by its name within the namespace. API keys are not here: whatever lies in their
-# place is never set aside.
+# The type of each kind of key, by its name within the namespace. API keys are left out, so that a key in their
+# place is never put out of the way (`misfits.py`).
 TYPES = tuple(
     (re.compile(pattern, re.DOTALL), kind)
     for pattern, kind in (
@@ -47,7 +49,7 @@ class Keys:
         self.namespace = namespace
         self._clustered = clustered
         self.dlq = f"{{{namespace}:dlq}}"  # stream: the dead letters
-        # hash: how many dead letters there are, and of what size (`holdings`)
+        # hash: how many dead letters there are, and of what size (`records/holdings.py`)
         self.letters_held = f"{{{namespace}:dlq}}:held"
         self.aside = f"{{{namespace}:aside}}"  # stream: what could not be read
 
@@ -72,7 +74,7 @@ class Keys:
         return f"{{{self.namespace}:box:{owner}}}"
 
     def registry(self, kind: str) -> str:
-        """Hash: who is there (gateways, batchers, workers), or the models."""
+        """Hash: the members of one kind (gateways, batchers, workers), or the models."""
         return f"{{{self.namespace}:reg}}:{kind}"
 
     def task(self, name: str) -> str:
@@ -84,32 +86,32 @@ class Keys:
         return f"{self._bucket(name)}:watch:{name}"
 
     def answer(self, place: int) -> bytes:
-        """Strings: what a deterministic model said, by fingerprint, which is the rest of the key."""
+        """Strings: the answers of deterministic models. Their fingerprint is the rest of the key."""
         return f"{{{self.namespace}:c{place}}}:".encode()
 
     def ended(self, bucket: int) -> str:
-        """Stream: tasks that have ended and are not in the ledger yet; there only where a ledger is kept."""
+        """Stream: tasks that have ended and are not in the ledger yet. It exists only where a ledger is kept."""
         return f"{{{self.namespace}:t{bucket}}}:ended"
 
     def crowded_out(self, bucket: int) -> str:
-        """Counter: tasks that were crowded out of the list `ended`, since no ledger took them."""
+        """Counter: tasks that were dropped from the stream `ended` because it was full and no ledger took them."""
         return f"{{{self.namespace}:t{bucket}}}:crowded-out"
 
     def held(self, name: str) -> list[str]:
-        """Hash and sorted set: what tenants hold of tasks, or of requests with an Idempotency-Key (`holdings`).
-        In a cluster they are in the hash slot of the task."""
+        """Hash and sorted set: what tenants hold of tasks, or of requests with an Idempotency-Key
+        (`records/holdings.py`). In a cluster they are in the hash slot of the task."""
         place = self._bucket(name) if self._clustered else f"{{{self.namespace}:held}}"
         kind = "keyed" if f"/{MARK}" in name else "tasks"
         return [f"{place}:{kind}", f"{place}:{kind}:index"]
 
     def all_of_task(self, name: str) -> list[str]:
-        """The keys that the script that ends a task touches."""
+        """Returns the keys that the scripts which end a task touch."""
         bucket = bucket_of(name)
         places = [self.task(name), self.watch(name), self.ended(bucket), self.crowded_out(bucket)]
         return places + self.held(name)
 
     def type_of(self, key: str) -> str | None:
-        """The type that a key of ours has; None for a name that is none of ours."""
+        """Returns the type that a key of ours should have; None if the name is not one of ours."""
         start = f"{{{self.namespace}:"
         if not key.startswith(start):
             return None

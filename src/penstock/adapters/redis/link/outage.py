@@ -1,8 +1,9 @@
-"""What counts as Redis being away, and how to wait until it is back.
+"""Which errors mean that Redis is away, and how a loop waits until it is back. All of `redis/` uses it, through
+`connect.py`.
 
-Being away is one thing for all of Penstock: refused, reset or silent connections, a restart that still
-loads its data, a cluster between two primaries, a full memory or disk, a script that holds everything up.
-Everything else that redis-py raises is a mistake of ours and passes untouched.
+Redis counts as away when connections are refused, reset or silent, while it restarts and loads its data, while a
+cluster is between two primaries, when its memory or disk is full, and while a script holds everything up. Any other
+error that redis-py raises is a mistake of ours and is not changed.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from redis import exceptions as redis_errors
 from penstock import patience
 from penstock.errors import StoreDown
 
-_RETRY_AFTER = 1.0
+_RETRY_AFTER = 1.0  # seconds
 _AWAY = (
     redis_errors.ConnectionError,
     redis_errors.TimeoutError,
@@ -29,19 +30,19 @@ _AWAY_WORDS = ("MISCONF", "BUSY ", "NOREPLICAS", "UNBLOCKED", "LOADING", "MASTER
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether the same call may succeed later without any of us changing."""
+    """Whether the same call may succeed later, when Redis is well again."""
     if isinstance(error, redis_errors.CrossSlotTransactionError):
         return False
     if isinstance(error, _AWAY):
         return True
     if isinstance(error, redis_errors.ResponseError):
         return str(error).startswith(_AWAY_WORDS)
-    # uvloop's word for a transport that went away between two calls.
+    # uvloop says so when a transport has closed between two calls.
     return isinstance(error, RuntimeError) and "handler is closed" in str(error)
 
 
 def translate(error: Exception) -> Exception:
-    """StoreDown for an outage; any other error as it came."""
+    """Returns StoreDown for an outage; any other error as it came."""
     if isinstance(error, StoreDown) or not is_outage(error):
         return error
     return StoreDown("Redis does not answer.", retry_after=_RETRY_AFTER, details=str(error))
@@ -49,7 +50,7 @@ def translate(error: Exception) -> Exception:
 
 @contextmanager
 def guard() -> Iterator[None]:
-    """Raises StoreDown instead of whatever redis-py says when Redis is away."""
+    """Raises StoreDown when the calls within it fail because Redis is away. Other errors pass."""
     try:
         yield
     except Exception as error:
@@ -59,7 +60,7 @@ def guard() -> Iterator[None]:
 
 
 class Patience(patience.Patience):
-    """The patience of a loop that speaks to Redis itself."""
+    """The patience of a loop that speaks to Redis: how long it waits before the next attempt."""
 
     __slots__ = ()
 

@@ -1,14 +1,16 @@
-"""How one installation uses Redis."""
+"""The settings of one installation's Redis. `roles/redis.py` makes them of the configuration."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class RedisSettings:
+    """Read by `connect.Store`, and from there by all of `redis/`."""
+
     url: str
-    namespace: str = "penstock"
-    shards: int = 16
-    # memory, fsync or replica: what has happened when a request counts as accepted
+    namespace: str = "penstock"  # the beginning of every key's name
+    shards: int = 16  # streams that accepted requests are spread over
+    # memory, fsync or replica: where a request must be before it counts as accepted
     durability: str = "memory"
     replicas: int = 1  # how many replicas must have a request, when durability is replica
     lease: float = 1.0  # seconds of silence after which a process counts as dead

@@ -1,8 +1,9 @@
-"""Answers that gateways keep for each other in Redis: read with MGET, and gone when their time is over.
+"""Answers that gateways keep for each other in Redis. `records.py` makes it; `cluster/gateway.py` gives it to the
+cache of its models. Answers are read with MGET, and Redis forgets them when their time is over.
 
-In a cluster the keys of one command must lie in one slot, so they are spread over as many places as requests are.
-Whatever Redis has against a command, here it only means that there is no cache. A value carries its checksum: what
-somebody else has written there is nobody's answer.
+In a cluster the keys of one command must be in one slot, so answers are spread over as many slots as there are
+shards. Any error of Redis only means that there is no cache now. A value carries its checksum, so that a value
+which another program has written there is not taken for an answer.
 """
 
 from collections import defaultdict
@@ -18,7 +19,7 @@ from penstock.errors import StoreDown
 
 _CHECK = 4  # bytes of the checksum
 
-# KEYS one for each answer; ARGV for each its value and its lifetime in ms.
+# KEYS one for each answer; ARGV for each answer its value and its lifetime in ms.
 KEEP = Script("""
 for i = 1, #KEYS do
   redis.call('SET', KEYS[i], ARGV[2 * i - 1], 'PX', ARGV[2 * i])
@@ -28,7 +29,7 @@ return #KEYS
 
 
 class RedisAnswers:
-    """`penstock.ports.AnswerStore`."""
+    """Implements `ports.records.AnswerStore`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -65,7 +66,8 @@ class RedisAnswers:
         _good(await KEEP.each(self._store, calls))
 
     def _by_place(self, fingerprints: Sequence[bytes]) -> list[tuple[int, list[int]]]:
-        """The fingerprints by the place that their keys are in: those of one place travel together."""
+        """Returns places, each with the indices of the fingerprints whose keys are there. One command asks for all
+        of one place."""
         if not self._store.clustered:
             return [(0, list(range(len(fingerprints))))] if fingerprints else []
         places: defaultdict[int, list[int]] = defaultdict(list)
@@ -82,6 +84,7 @@ def _checksum(value: bytes) -> bytes:
 
 
 def _good(answers: list[Any]) -> list[Any]:
+    """Returns the answers, or raises the first error among them."""
     for answer in answers:
         if isinstance(answer, RedisError | OSError) or (isinstance(answer, Exception) and is_outage(answer)):
             raise StoreDown("the cache cannot be reached", details=str(answer)) from answer

@@ -1,11 +1,13 @@
-"""API keys in Redis, for all gateways of an installation.
+"""API keys in Redis, for all gateways of an installation. `roles/gateway.py` and `roles/key_store.py` make it;
+`auth/watch.py` reads it, and `penstock keys` changes it.
 
-A record never changes once it is written; that a key is revoked stands beside it, and cannot be taken back. Each
-change is stamped, and the stamp is all that a gateway asks for while nothing changes. It is a time and not a count:
-a Redis that lost changes (a restart, a failover) would count to the same number again with other keys.
+A record never changes once it is written. Beside it stands whether the key is revoked, which cannot be taken back.
+Each change sets a stamp, and a gateway asks for nothing but the stamp while it stays the same. The stamp is a time
+and not a count: a Redis that lost changes (after a restart or a failover) would count to the same number again with
+other keys.
 
-A record that cannot be read is set aside, and does not keep the others from being read: a key that was known stays
-as it was known, and one that was not stays unknown. One whose revocation cannot be read is revoked.
+A record that cannot be read is set aside, and the others are read all the same. If the gateway knew its key, it
+still goes by what it knew. A key whose revocation cannot be read counts as revoked.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,10 +25,11 @@ from penstock.errors import StoreDown, UserMistake
 
 _decoder = msgspec.json.Decoder(KeyRecord)
 
-# KEYS records, revoked, stamp. Gives all records and when each that is revoked was, in ms.
+# KEYS records, revoked, stamp. Returns all records, and of those that are revoked since when, in ms.
 _LOAD = Script("return {redis.call('HGETALL', KEYS[1]), redis.call('HGETALL', KEYS[2])}")
 
-# `stamp`: microseconds, always later than the last stamp, whatever the server's clock does.
+# The function `stamp` sets the stamp: microseconds, always later than the last stamp, whatever the server's clock
+# does.
 _STAMP = """
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -36,14 +39,15 @@ local function stamp()
 end
 """
 
-# KEYS records, revoked, stamp; ARGV id, record. Gives 1, or 0 when there is one of this id.
+# KEYS records, revoked, stamp; ARGV id, record. Adds a record; returns 1, or 0 when there is one of this id.
 _ADD = Script(f"""{_STAMP}
 if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 0 end
 stamp()
 return 1
 """)
 
-# KEYS records, revoked, stamp; ARGV id. Gives the record and since when it is revoked, in ms; nil without one.
+# KEYS records, revoked, stamp; ARGV id. Revokes a key. Returns its record and since when it is revoked, in ms; nil
+# when there is no such key.
 _REVOKE = Script(f"""{_STAMP}
 local record = redis.call('HGET', KEYS[1], ARGV[1])
 if not record then return false end
@@ -54,7 +58,7 @@ return {{record, redis.call('HGET', KEYS[2], ARGV[1])}}
 
 
 class RedisKeys:
-    """A `KeyStore` in Redis."""
+    """Implements `auth.records.KeyStore`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -64,8 +68,8 @@ class RedisKeys:
         self._known: dict[bytes, KeyRecord] = {}  # the records as they were read last
 
     async def version(self) -> object:
-        """The stamp of the last change. A Redis that has lost its memory counts as away: its keys stay known to
-        those who knew them."""
+        """Returns the stamp of the last change. A Redis that has lost the keys counts as away, so that gateways go
+        on with the keys that they know."""
         with guard(), self._guard():
             stamp: bytes | None = await self._store.commands.execute_command("GET", self._keys[2])
         if stamp is None and self._seen:
@@ -95,15 +99,14 @@ class RedisKeys:
             why = "it is the record of another key"
         except (msgspec.MsgspecError, UnicodeError) as error:
             why = str(error)
-        self._store.aside.add(
-            "API key", name.decode(errors="replace"), why
-        )  # the text of the record is not quoted: it is a secret
+        # The text of the record is not set aside, because it is a secret.
+        self._store.aside.add("API key", name.decode(errors="replace"), why)
         return self._known.get(name)
 
     @contextmanager
     def _guard(self) -> Iterator[None]:
-        """Raises StoreDown where the keys cannot be read. A key of the wrong type in their place is never put
-        away: keys that are known stay good."""
+        """Raises StoreDown where the API keys cannot be read. A Redis key of the wrong type in their place is never
+        put out of the way; gateways go on with the API keys that they know."""
         try:
             yield
         except ResponseError as error:
@@ -128,7 +131,7 @@ class RedisKeys:
         return _as_revoked(_decoder.decode(answer[0]), answer[1])
 
     async def close(self) -> None:
-        """Nothing to close: the connection is the store's, and closed with it."""
+        """Does nothing: the connection is closed with the store."""
 
 
 def _as_revoked(record: KeyRecord, milliseconds: bytes | None) -> KeyRecord:

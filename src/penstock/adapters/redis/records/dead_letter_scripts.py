@@ -1,20 +1,23 @@
-"""Dead letters and how much each tenant holds of them, in one step, in Lua.
+"""The Lua scripts of dead letters. `dead_letters.py` runs them. Each changes the letters and the books (how much
+each tenant holds of them) in one step.
 
-    letters   stream: d (the letter), t (its tenant)
-    held      hash: as `holdings` has it
-    held:T    list: the ids of tenant T's letters, the oldest first
+    letters   stream: fields d (the letter) and t (its tenant)
+    held      hash: the books, `totals` in the scripts (see `holdings.py`)
+    held:T    list: the ids of tenant T's letters, the oldest first; the tenant's `shelf`
 
-Where the books do not agree with the stream (somebody has deleted letters by hand, or an older version wrote some)
-they are written anew from it.
+If the books do not agree with the stream, they are made anew from it. Somebody may have deleted letters by hand, or
+an older version of Penstock may have written some.
 """
 
 from penstock.adapters.redis.link.scripts import Script
 from penstock.adapters.redis.records.holdings import COUNT, FULL
 from penstock.share import OVERHEAD
 
-# For scripts whose KEYS are letters, held.
-#   drop(entry)         an entry of the stream, as XRANGE gives it
-#   drop_old(ms)        those that have been kept for so long
+# Functions for scripts whose KEYS are letters, held.
+#   drop(entry)         removes a letter: an entry of the stream, as XRANGE returns it
+#   drop_old(ms)        removes the letters that have been kept for so long
+#   forget_books()      deletes the books
+#   check_books()       makes the books anew if they do not agree with the stream
 _LETTERS = (
     """
 local letters, totals = KEYS[1], KEYS[2]
@@ -69,9 +72,10 @@ end
 """
 )
 
-# KEYS letters, held; ARGV tenant, letter, ms that letters are kept, and of all letters the number, the bytes and a
-# tenant's share. Gives its id, and how many made room for it: the oldest of its tenant's, and if all together are
-# too many, the oldest of all. It is refused while the memory is full.
+# KEYS letters, held; ARGV tenant, letter, ms that letters are kept, and the bounds of all letters: number, bytes
+# and a tenant's share. Adds a letter. Returns its id, and how many letters were removed to make room for it: the
+# oldest of its tenant, and if all tenants together have too many, the oldest of all. Redis refuses it while its
+# memory is full.
 ADD = Script(
     _LETTERS
     + """
@@ -104,7 +108,7 @@ return {id, dropped}
     flags="",
 )
 
-# KEYS letters, held; ARGV id. Gives 1, or 0 when there is none with this id.
+# KEYS letters, held; ARGV id. Removes a letter; returns 1, or 0 when there is none with this id.
 REMOVE = Script(
     _LETTERS
     + """
@@ -116,7 +120,7 @@ return 1
 """
 )
 
-# KEYS letters, held. Gives how many there were.
+# KEYS letters, held. Removes all letters; returns how many there were.
 PURGE = Script(
     _LETTERS
     + """
@@ -125,7 +129,7 @@ return redis.call('XTRIM', letters, 'MAXLEN', 0)
 """
 )
 
-# KEYS letters, held; ARGV ms that letters are kept.
+# KEYS letters, held; ARGV ms that letters are kept. Removes those that have been kept for so long.
 DROP_OLD = Script(
     _LETTERS
     + """

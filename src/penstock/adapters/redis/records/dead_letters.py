@@ -1,7 +1,9 @@
-"""Dead letters: requests that spent all their attempts, kept for people to look at.
+"""Dead letters in Redis: requests that spent all their attempts, kept for people to look at. `records.py` makes it
+for `cluster/letter_writer.py` and `cluster/dead_letters.py`.
 
-One stream, so its ids are unique, in order, and tell the time by Redis's clock. Bounded by number, bytes and time,
-in all and for each tenant: a tenant's oldest letters make room for its new ones (`dead_letter_scripts`).
+All letters are in one stream, so their ids are unique, in order, and tell the time by Redis' clock. Their number,
+bytes and time are bounded, in all and for each tenant. A tenant's oldest letters make room for its new ones
+(`dead_letter_scripts.py`).
 """
 
 from collections.abc import Sequence
@@ -18,13 +20,15 @@ from penstock.types import DeadLetter
 
 _FIELD = b"d"
 _VERSION = b"\x01"
-WEEK = 7 * 24 * 3600.0
+WEEK = 7 * 24 * 3600.0  # seconds
 
 _encode = msgpack.Encoder().encode
 _decode = msgpack.Decoder(DeadLetter).decode
 
 
 class RedisLetters:
+    """Implements `ports.records.Letters`."""
+
     def __init__(self, store: Store, bounds: Bounds | None = None, ttl: float = WEEK) -> None:
         """`ttl`: seconds that a letter is kept."""
         self._store = store
@@ -34,7 +38,7 @@ class RedisLetters:
         self._ttl = round(ttl * 1e3)
 
     async def add(self, letters: Sequence[DeadLetter]) -> int:
-        """Add these letters, and give each its id. Gives how many older letters made room for them."""
+        """Add these letters, and set the id of each. Returns how many older letters were removed to make room."""
         bounds = self._bounds.whole(self._store)
         calls: Sequence[Call] = [
             (self._keys, [letter.tenant, _VERSION + _encode(letter), self._ttl, *bounds])
@@ -50,7 +54,7 @@ class RedisLetters:
         return dropped
 
     async def list(self, limit: int = 100, before: str | None = None) -> list[DeadLetter]:
-        """The newest letters first. `before`: the id of the last letter on the page before."""
+        """Returns letters, the newest first. `before`: the id of the last letter on the page before."""
         last = "+" if before is None else f"({_checked(before)}"
         with guard():
             await DROP_OLD(self._store.commands, self._keys, [self._ttl])
@@ -75,13 +79,14 @@ class RedisLetters:
             raise no_such_letter(letter_id)
 
     async def purge(self) -> int:
-        """Remove all letters. Gives how many there were."""
+        """Remove all letters. Returns how many there were."""
         with guard():
             return int(await PURGE(self._store.commands, self._keys))
 
 
 def _checked(letter_id: str) -> str:
-    """The id if it is one as Redis writes it. Anything else names no letter, and must not be read as a range."""
+    """Returns the id if it has the form of Redis' ids. Any other text names no letter, and Redis must not read it
+    as a range."""
     milliseconds, _, sequence = letter_id.partition("-")
     if not (milliseconds.isascii() and milliseconds.isdigit() and sequence.isascii() and sequence.isdigit()):
         raise no_such_letter(letter_id)
@@ -89,7 +94,7 @@ def _checked(letter_id: str) -> str:
 
 
 def _letter(entry: bytes, fields: dict[bytes, bytes]) -> DeadLetter | None:
-    """The letter in an entry; None where a version that we do not know wrote it."""
+    """Returns the letter in an entry; None if a version of Penstock that we do not know wrote it."""
     body = fields.get(_FIELD, b"")
     if body[:1] != _VERSION:
         return None

@@ -1,9 +1,10 @@
-"""Tasks that have ended, on their way from Redis to a ledger.
+"""Tasks that have ended, on their way from Redis to a ledger. `cluster/gateway.py` runs it; `records.py` makes it.
 
-    a script ends the task and tells of it ──► read ──► safe at this gateway ──► deleted
+    a script ends the task and adds a row ──► read ──► safe at this gateway ──► deleted
 
-One gateway of those that keep a ledger reads. Nothing is deleted before it is safe, so whoever reads next begins
-with what was left; a row that two have read is one in the ledger. Nobody is told where no ledger is kept.
+Of the gateways that keep a ledger, one at any time reads. A row is deleted only when it is safe, so the next reader
+starts with what was left. If two gateways read a row, the ledger stores it once. If no gateway keeps a ledger, the
+stream of rows does not exist and the script adds nothing.
 """
 
 import asyncio
@@ -23,9 +24,9 @@ from penstock.ports.tasks import EndedTask, RecordTasks
 
 log = logging.getLogger("penstock.ledger")
 
-_GATHER = 0.5  # seconds from one read to the next: a chunk of rows costs the same, however few
+_GATHER = 0.5  # seconds from one read to the next, because a chunk of few rows costs as much as one of many
 _COUNT = 500  # rows of each bucket in one read
-_EXPECT_EVERY = 10.0
+_EXPECT_EVERY = 10.0  # seconds between two calls of EXPECT, which keeps the streams alive
 _KEPT_MS = 24 * 3600 * 1000  # how long rows are kept after the last gateway with a ledger has gone
 _AGAIN_AFTER = 1.0  # seconds to wait when the ledger had no room
 
@@ -34,11 +35,14 @@ Entries = Sequence[tuple[bytes, Sequence[tuple[bytes, dict[bytes, bytes]]]]]
 
 
 class EndedTasks:
+    """Implements `ports.tasks.EndedTasks`."""
+
     def __init__(
         self, store: Store, chosen: Callable[[], bool], record: RecordTasks, lost: Callable[[int], None]
     ) -> None:
-        """`chosen`: whether this process is the one that reads. `record` gives False if it could not record the
-        rows, and is asked again. `lost` is told how many rows had to go before anybody took them."""
+        """`chosen`: whether this gateway is the one that reads. `record` returns False if it could not record the
+        rows, and is called again. `lost` is called with the number of rows that were dropped before anybody read
+        them."""
         self._store, self._chosen, self._record, self._lost = store, chosen, record, lost
         self._reader = store.blocking()
         self._changed = asyncio.Event()
@@ -58,7 +62,7 @@ class EndedTasks:
                 loops.keep(name, partial(self._read_all, buckets))
 
     async def _read_all(self, buckets: Sequence[int]) -> None:
-        """Read these buckets with one reader. In a cluster that is one bucket, for a read goes to one node."""
+        """Read these buckets with one reader. In a cluster that is one bucket, because a read goes to one node."""
         patience = Patience("The ledger's reader")
         streams = [self._store.keys.ended(bucket) for bucket in buckets]
         expected, seen = 0.0, dict.fromkeys(streams, b"0")
@@ -124,7 +128,7 @@ def _tasks(entries: Entries) -> list[EndedTask]:
 
 
 def _task(fields: dict[bytes, bytes]) -> EndedTask | None:
-    """The row in an entry; None where another version wrote it and we cannot read it."""
+    """Returns the row in an entry; None if we cannot read it, because another version of Penstock wrote it."""
     try:
         text = {name.decode(): value.decode() for name, value in fields.items()}
         return EndedTask(

@@ -1,14 +1,16 @@
-"""What each tenant holds in Redis, counted in the same step in which it changes: `penstock.share`, in Lua.
+"""The books: what each tenant holds in Redis of tasks, requests with an Idempotency-Key, and dead letters. A script
+changes the books in the same step as the thing itself. This file has the rules of `penstock/share.py` in Lua, and
+the bounds; `task_scripts.py`, `idempotency_scripts.py` and `dead_letter_scripts.py` are made with them.
 
-    totals   hash: n and b (things and bytes of all), n:TENANT and b:TENANT, and the bounds as last set
-    index    sorted set: SIZE:KEY by the time at which the key expires
-    shelf    sorted set of a tenant: keys of what is over, in the order in which they make room
+    totals   hash: n and b (number and bytes of all), n:TENANT and b:TENANT, and the bounds as last set
+    index    sorted set: SIZE:KEY, by the time at which the key expires
+    shelf    sorted set of a tenant: the keys of what is over, in the order in which they make room
 
-The index is the truth. What has expired is struck off by whoever comes next, so a process that dies in between
-leaks nothing; and where the totals do not agree with the index they are counted anew.
+The index counts. The next script strikes off what has expired, so a process that dies leaves nothing behind. If the
+totals do not agree with the index, they are counted anew.
 
-A node of a cluster sees its own keys only. There each of the 16 places of tasks has books of its own, and a 16th of
-the bounds.
+A script in a cluster sees the keys of one node only. So in a cluster each of the 16 buckets of tasks has books of
+its own, and a 16th of the bounds.
 """
 
 from dataclasses import dataclass
@@ -20,29 +22,30 @@ from penstock.share import LITTLE, RESERVED, Full, refusal
 
 MIB = 2**20
 NO_BOUND = 2**50
-# What may be kept of the memory that Penstock may use. The rest is for requests on their way.
+# The parts of the memory that Penstock may use which tasks, keyed requests and letters may take. The rest is for
+# requests on their way.
 TASKS_PART, KEYED_PART, LETTERS_PART = 0.25, 0.25, 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of one kind of thing, and the names of the settings behind them, for the words of a refusal."""
+    """The bounds of one kind of thing, and the names of their settings, which a refusal tells."""
 
     number: int
     size: int  # bytes
-    share: float = 1.0
+    share: float = 1.0  # the part of both that one tenant may hold
     of_memory: float = 1.0  # the part of Redis' maxmemory that these things may take at most
     things: str = "tasks"
     number_setting: str = ""  # empty: their number is not bounded
     bytes_setting: str = ""
 
     def arguments(self, store: Store) -> list[int | float]:
-        """Number, bytes and share, as the scripts take them."""
+        """Returns number, bytes and share, as the scripts of tasks and keys take them."""
         parts = TASK_BUCKETS if store.clustered else 1
         return [max(1, self.number // parts), self._bytes(store) // parts, self.share]
 
     def whole(self, store: Store) -> list[int | float]:
-        """The same bounds for what lies in one place in a cluster, too."""
+        """Returns the same for things that are all in one place, even in a cluster: dead letters."""
         return [self.number, self._bytes(store), self.share]
 
     def _bytes(self, store: Store) -> int:
@@ -77,8 +80,8 @@ def letters(
     return Bounds(number, size, share, LETTERS_PART * memory_limit)
 
 
-# `full` gives why a tenant may hold no more, or false. Figures: number and bytes of all, then of the tenant, with
-# what is asked for. Limit: number, bytes, share.
+# `full` returns why a tenant may hold no more, or false. `figures`: number and bytes of all, then of the tenant, as
+# they would be. `limit`: number, bytes, share. `grown`: the tenant has the thing already, and it has only grown.
 FULL = f"""
 local function full(tenant, figures, limit, grown)
   local most, most_bytes, share = tonumber(limit[1]), tonumber(limit[2]), tonumber(limit[3])
@@ -95,7 +98,7 @@ local function full(tenant, figures, limit, grown)
 end
 """
 
-# `count`: the totals as the index has them. A script defines `totals` before it.
+# `count` adds to the totals. A script defines `totals` before it.
 COUNT = """
 local function count(tenant, things, size)
   redis.call('HINCRBY', totals, 'n', things)
@@ -109,16 +112,18 @@ end
 
 _MARGIN = 3_600_000  # milliseconds that the books outlive what they count
 
-# For scripts on tasks, whose last two KEYS are totals and index; before it: `now` (`task_scripts.NOW`). The books
-# of one tenant are opened, changed and closed, so that a script reads and writes them once.
-#   check_books()                       before they are opened: what has expired is struck off
-#   open_books(tenant)
-#   give(key, size)                     it is not held any more
-#   take(key, size, ms)                 it is held until it expires; its record says so in `held`
-#   put_by(key, ms, keep, unread)       it may make room; what nobody has read comes last
-#   make_room(size, up to which score, grown)    gives why that was not enough, or false
-#   close_books(keep)                   ms that things are kept at most
-#   seen(key)                           it has been read; needs no books
+# Functions for scripts on tasks, whose last two KEYS are totals and index. A script defines `now` before them
+# (`task_scripts.NOW`). The books of one tenant are opened, changed and closed, so that a script reads and writes
+# them once.
+#   check_books()                       strikes off what has expired; called before the books are opened
+#   open_books(tenant)                  reads the tenant's figures and the bounds
+#   give(key, size)                     notes that the tenant does not hold the key any more
+#   take(key, size, ms)                 notes that the tenant holds the key for so long; its record has the size
+#   put_by(key, ms, keep, unread)       puts the key on the shelf: it may make room; what nobody has read comes last
+#   make_room(size, most, grown)        removes what is on the shelf, up to this score; returns why there is still
+#                                       no room, or false
+#   close_books(keep)                   writes the figures; `keep`: ms that things are kept at most
+#   seen(key)                           notes that the result has been read; works while the books are closed
 HOLD = (
     FULL
     + """

@@ -1,7 +1,8 @@
-"""Tasks with an Idempotency-Key: of all gateways that are asked with one key, one executes it.
+"""Claims of idempotency keys, over Redis: of all gateways that are asked with one key, one executes the request.
+`records.py` makes it for `cluster/idempotency.py`.
 
-Redis decides which. It claims the key, publishes the request, and says where it went; if it dies in between, its
-claim runs out and the next who asks has it.
+Redis decides which gateway. That gateway claims the key, publishes the request, and says to which shard it went. If
+it dies in between, its claim runs out, and the next gateway that is asked may claim the key.
 """
 
 from penstock.adapters.redis.bus.mailbox import Post
@@ -20,10 +21,12 @@ from penstock.words.messages import task_name
 
 
 class RedisClaims:
+    """Implements `ports.records.Claims`."""
+
     def __init__(
         self, store: Store, post: Post, ttl: float, brief: float, bounds: Bounds | None = None
     ) -> None:
-        """`ttl`: seconds that an outcome is kept. `brief`: the same for an outcome that does not last."""
+        """`ttl`: seconds that an outcome is kept. `brief`: the same for a failure that a retry may mend."""
         self._bounds = bounds or usual_bounds()
         self._store, self._post = store, post
         self._keep, self._brief = round(ttl * 1e3), round(brief * 1e3)
@@ -39,9 +42,9 @@ class RedisClaims:
         row: bool = False,
         retry_after: float = 1.0,
     ) -> Claim:
-        """`request`: what is published if the key is ours. `asked`: the asker's own id. `limit`: seconds the
-        request may take. `row`: nobody waits for it, so that its end is to be told to the ledger from Redis.
-        `retry_after`: told where there is no room for it."""
+        """Try to claim a key. `request`: what is published if the key is ours. `asked`: the id that the client
+        gave. `limit`: seconds the request may take. `row`: no gateway will wait for it, so that the script which
+        ends it must add its row for the ledger. `retry_after`: what the refusal says if there is no room for it."""
         arguments: tuple[Argument, ...] = (
             keyed.tenant, request.key, request.model, self._keep, self._brief, keyed.fingerprint, asked,
             round(min(PLACED_WITHIN * limit, PLACED_AT_MOST) * 1e3), round((limit + SETTLED_WITHIN) * 1e3),
@@ -59,14 +62,15 @@ class RedisClaims:
         return Claim(ours=said == b"ours", other=said == b"other", over=said == b"over")
 
     async def placed(self, keyed: Keyed, request: Accepted) -> None:
-        """Note that Redis has the request. Whoever waits for it elsewhere is told."""
+        """Note that Redis has the request, and tell the gateways where somebody waits for it."""
         assert request.shard is not None
         with guard():
             answer = await self._place(self._names(keyed), [request.key, request.shard])
         await tell(self._post, News(_name(keyed), TaskStatus.PENDING, answer[1:]))
 
     async def forget(self, keyed: Keyed, request: Accepted) -> None:
-        """Note that the request was not accepted: whoever waits for it elsewhere may try."""
+        """Note that the request was not accepted, and tell the gateways where somebody waits for it: they may claim
+        the key."""
         with guard():
             places = [*self._names(keyed), *self._store.keys.held(_name(keyed))]
             answer = await FORGET(self._store.commands, places, [request.key])

@@ -1,23 +1,35 @@
-"""The steps of a task with an Idempotency-Key, in Lua: who may execute it, and until when that is believed.
+"""The Lua scripts of a request with an Idempotency-Key: which gateway may execute it, and for how long the others
+believe that it does. `idempotency.py` runs them.
 
-    nobody's ──CLAIM──► claimed ──PLACE──► placed ──► over      as any task (`task_scripts`)
+    nobody's ──CLAIM──► claimed ──PLACE──► placed ──► over      ends as any task does (`task_scripts.py`)
                  ▲         │ FORGET            │
                  └─────────┴── its time is up ─┘                 so no key is ever stuck
 
-More fields of a record: fingerprint, asked (the first asker's own id), brief (ms it is kept once over, if its
-outcome does not last), and in ms since the epoch until (when who claimed it must have placed it) and ends (when it
-must be over). One that is being processed has been placed, whether or not who claimed it lived to say so.
+Its record is a task's, with more fields:
+
+    fingerprint   of the request for which the key stands
+    asked         the id that the first client gave
+    brief         ms for which the record is kept once it is over, if the outcome is a failure that a retry may mend
+    until         when the gateway that claimed the key must have placed the request, in ms since the epoch
+    ends          when it must be over, in ms since the epoch
+
+A request that is being processed counts as placed, even if its gateway died before it said so.
 """
 
 from penstock.adapters.redis.link.scripts import Script
 from penstock.adapters.redis.records.holdings import HOLD
 from penstock.adapters.redis.records.task_scripts import NOW, OVER
 
-# KEYS task, held; ARGV tenant, key, model, ms an outcome is kept, ms one that does not last is kept, fingerprint,
-# the asker's id, ms to place it, ms until it is over, its bytes, and of all keys the number, the bytes and a
-# tenant's share; tier (none: its row in the ledger is told elsewhere). Gives {'ours'}: it is to be executed by the
-# caller; {'other'}: it stands for another request; {'held', ms, 1 if placed}: somebody has it, and is believed
-# for so long; {'over'}; {'full', why}. The oldest outcomes of its tenant make room for it.
+# Claims a key.
+#   KEYS     task, books
+#   ARGV     tenant, key, model, ms an outcome is kept, `brief`, fingerprint, the client's id, ms to place it,
+#            ms until it is over, its bytes, the bounds of all keys (number, bytes, a tenant's share), and the tier
+#            if the script that ends it must add its row for the ledger
+#   returns  {'ours'}                 the caller must execute it
+#            {'other'}                the key stands for another request
+#            {'held', ms, placed}     another gateway has the key, and is believed for so long; placed: 1 or 0
+#            {'over'}                 its outcome is there
+#            {'full', why}            there is no room, though the tenant's oldest outcomes have made way
 CLAIM = Script(
     NOW
     + HOLD
@@ -56,14 +68,16 @@ return {'ours'}
 """
 )
 
-# KEYS task, watch; ARGV key, shard. Gives {1, watching mailboxes...}, or {0} when another has claimed it meanwhile.
+# KEYS task, watch; ARGV key, shard. Notes where the request went. Returns {1, watching mailboxes...}, or {0} when
+# another gateway has claimed the key meanwhile.
 PLACE = Script("""
 if redis.call('HGET', KEYS[1], 'key') ~= ARGV[1] then return {0} end
 redis.call('HSET', KEYS[1], 'shard', ARGV[2])
 return {1, unpack(redis.call('SMEMBERS', KEYS[2]))}
 """)
 
-# KEYS task, watch, held; ARGV key. Gives {1, watching mailboxes...}, or {0} when it is another's, or over.
+# KEYS task, watch, books; ARGV key. Gives a claim up. Returns {1, watching mailboxes...}, or {0} when another
+# gateway has the key, or it is over.
 FORGET = Script(
     NOW
     + HOLD

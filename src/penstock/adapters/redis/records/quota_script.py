@@ -1,41 +1,42 @@
-"""The one script of shared quotas: it takes reports of use, and shares out what is free.
+"""The Lua script of shared quotas: it takes the gateways' reports of use, and shares out what is free. `quotas.py`
+runs it.
 
-For each tenant Redis keeps, as one packed value,
-    used    what was let in: a row of (when in ms, count), dated half-way between two reports. Each pair stands for
-            a hundredth of the minute's limit, or for a second, so that a row is short and yet tells when a burst
-            was
+For each tenant Redis keeps one packed value of six parts:
+    used    the requests that were let in: a row of (when in ms, count), dated half-way between two reports. Each
+            pair stands for a hundredth of the minute's limit, or for a second, so that the row is short and still
+            tells when a burst was
     held    {gateway, allowance, demand, room, stamp, ...}: what each gateway may still let in without asking, and
             how many requests it may have in flight
     full    when the burst bucket is full again, in ms
-    marked  when it was last said aloud that the tenant is short: less than half of its minute is left, or one
+    marked  when the gateways were last told that the tenant is short: less than half of its minute is left, or one
             gateway has more in flight than its equal part
-    total   the sum of what was used; it counts for a minute, less the tick that it takes until it can be used again
+    total   the sum of `used`. A request counts for a minute, less the tick until the next settlement
     since   when the tenant came
 What is neither used nor held is free.
 
 A gateway reports what it used, gives back what it did not use, and gets its next allowance: its part, by demand, of
-what is left. That is no more than it needs for a while, so that load may move to other gateways. So use exceeds
-the limit only by what gateways let in before they first asked (see `quotas`). What may be in flight is shared out
-in the same way: the rooms of gateways never add up to more than the limit, except that each has room for one. For
-half a second after a tenant has come, parts are equal, and the parts of gateways that have not spoken yet are kept
-for them.
+what is left. That is no more than it needs for a while, so that load may move to other gateways. So use exceeds the
+limit only by what gateways let in before they first asked (see `quotas.py`). Requests in flight are shared out in
+the same way: the rooms of gateways never add up to more than the limit, except that each has room for one. For half
+a second after a tenant has come, parts are equal, and the parts of gateways that have not reported yet are kept for
+them.
 
-The row is kept as bytes, and a call looks at its ends only. Values stand in two hashes that take turns every two
-minutes, so that idle tenants go with the elder one, and a call needs the same few commands for one tenant or many.
+The row is kept as bytes, and a call reads only its ends. The values are in two hashes that take turns every two
+minutes: idle tenants go with the older hash, and a call needs the same few commands for one tenant or many.
 
-A value that cannot be read counts as none: its tenant begins anew, and other tenants never notice.
+If a value cannot be read, its tenant begins anew; other tenants are not affected.
 """
 
 from penstock.adapters.redis.link.scripts import Script
 
-SHARE = 1_000_000  # shares are told in millionths: scripts answer in whole numbers
+SHARE = 1_000_000  # the script answers shares in millionths, because Redis turns its numbers into whole ones
 
 # KEYS  two hashes, marks
 # ARGV  gateway, how many gateways there are, marks since, ms until a silent gateway no longer holds anything, then
 #       for each tenant: name, limit, burst (0: none), used, demand in 1/1000 a second, in flight, the limit on
 #       those (0: none), whether it stays
-# gives {now, tenants marked, then for each tenant {allowance, left, ms until some of what is used no longer counts,
-#       share, room, and what was found in its place if that could not be read}}
+# returns {now, tenants marked, then for each tenant {allowance, left, ms until some of what is used no longer
+#       counts, share, room, and its old value if that could not be read}}
 BODY = """
 local me, gateways = ARGV[1], tonumber(ARGV[2])
 local since, forget, counts = ARGV[3], tonumber(ARGV[4]), 59900

@@ -1,4 +1,5 @@
-"""What one gateway knows of one tenant's quota between two settlements with Redis."""
+"""What one gateway knows of one tenant's quota between two settlements with Redis. Used by `quotas.py`, which says
+what an allowance, a room and a settlement are."""
 
 from math import ceil, inf
 
@@ -9,19 +10,20 @@ TICK = 0.1  # seconds between two settlements of a tenant that runs short
 # Seconds between two settlements of a tenant that has more than three quarters of its minute left.
 PAUSE = 1.9
 FORGETTING = 0.5  # seconds in which an older demand loses its weight
-# Seconds without a request after which a tenant is forgotten: with plenty left, or whatever is left.
+# Seconds without a request after which a tenant is forgotten: if it has plenty left, and in any case.
 QUIET, MINUTE_OVER = 30.0, 61.0
-SAVED = 2.0  # seconds' worth of the share that may be saved up while Redis is away
-# Part of the minute: a tenant that has used so much since it was settled is settled at the next tick.
+SAVED = 2.0  # while Redis is away, a tenant may save up its share of so many seconds
+# A tenant that has used this part of its minute since it was settled is settled at the next tick.
 TOLD = 0.01
-SHORT_TRUST = (
-    0.01  # part of a minute let in before asking, of a tenant that is short or while nobody has been heard
-)
+# The part of a minute that may be let in before Redis is asked: of a tenant that is short, or while Redis is away.
+SHORT_TRUST = 0.01
 NEWEST = 0.2  # weight of the newest gap between two answers
 SHORTEST = 0.001  # seconds: the shortest wait that is worth telling
 
 
 class Share:
+    """One tenant's quota at one gateway."""
+
     __slots__ = (
         "allowance",
         "answered",
@@ -53,10 +55,10 @@ class Share:
         self.reset_at = now + MINUTE  # when some of what was used no longer counts
         self.more_at = now  # when asking again may help
         self.part = 1.0 / gateways  # our part of the demand of all gateways
-        self.used = 0  # let in and not yet reported; negative when what was reported was refused after all
-        self.asked = 0  # asked since the last settlement, denied requests included
+        self.used = 0  # requests let in and not yet reported; negative if reported ones were then refused
+        self.asked = 0  # requests since the last settlement, denied ones included
         self.asked_at = now
-        self.denied = False
+        self.denied = False  # whether one was denied since the last settlement
         self.demand = 0.0  # requests a second
         self.in_flight = 0
         self.answered = now  # when a request in flight was last answered, or the first of them came
@@ -65,19 +67,20 @@ class Share:
         self.known_at = self.refilled = now  # when the tenant was met, and when its allowance last grew
 
     def adopt(self, limits: Limits, gateways: int) -> None:
-        """Hold the tenant to other limits from now on; the allowance follows with the next settlement."""
+        """Hold the tenant to other limits from now on. The allowance changes with the next settlement."""
         self.limits = limits
         self.room = max(self.room, ceil((limits.in_flight or 0) / gateways))
 
     @property
     def short(self) -> bool:
+        """Whether less than half of the tenant's minute is left."""
         limit = self.limits.requests_per_minute
         return limit is not None and 2 * (self.left - self.used) < limit
 
     @property
     def memory(self) -> Seconds:
-        """How long without a request until the tenant may be forgotten. While forgetting it would give it a new
-        allowance, that is never."""
+        """Returns after how long without a request the tenant may be forgotten: never while it would gain a new
+        allowance by being forgotten."""
         return MINUTE_OVER if self.short else QUIET
 
     def is_due(self, now: Seconds, *, sweep: bool) -> bool:
@@ -103,8 +106,8 @@ class Share:
         return limit is not None and self.used >= TOLD * limit
 
     def wait_for_room(self, now: Seconds) -> Seconds:
-        """How long until a request in flight ends: as long as that usually takes, or as long again as none has
-        ended."""
+        """Returns how long to wait until a request in flight may end: the usual time between two ends, or, if none
+        has ended for longer, as long again."""
         return max(self.gap, now - self.answered, SHORTEST)
 
     def release(self, now: Seconds, *, refused: bool) -> None:
@@ -130,8 +133,8 @@ class Share:
         self.denied = False
 
     def settled(self, grant: int, left: int, reset_ms: int, part: float, room: int, now: Seconds) -> None:
-        """Take in what Redis says. What was let in while Redis was asked (`used`) comes out of the new
-        allowance."""
+        """Take in what Redis answered. Requests that were let in while Redis was asked (`used`) count against the
+        new allowance."""
         self.granted = float(grant)
         self.allowance = self.granted - self.used
         self.left = left
@@ -153,7 +156,8 @@ class Share:
 
 
 def before_asking(limits: Limits, gateways: int, trust: float) -> float:
-    """What may be let in of a tenant until Redis has been heard on it: `trust` of a minute, at all gateways."""
+    """Returns how many requests of a tenant this gateway may let in until Redis has answered for it: its part of
+    `trust` of a minute."""
     part = trust * (limits.requests_per_minute or 0) / gateways
     if limits.burst is not None:
         part = min(part, limits.burst / 2 / gateways)

@@ -1,21 +1,23 @@
-"""Quotas that many gateways keep together, each deciding at once from what it was allowed.
+"""Quotas that many gateways keep together. Each gateway decides at once, by the allowance that Redis gave it.
+`records.py` makes the limiter for `cluster/gateway.py`.
 
-A gateway lets in what its allowance for the tenant covers. A loop in the background settles with Redis: it
-reports what was used, and is told the next allowance. Tenants with plenty left settle every two seconds, those
-that run short at every tick.
+A gateway lets in as many requests of a tenant as its allowance for the tenant covers. A loop in the background
+settles with Redis (`quota_script.py`): it reports what was used, and gets the next allowance. Tenants with plenty
+left are settled every two seconds, those that run short at every tick.
 
-How exact a minute is: use is dated half-way between two reports. They come at every tick for a tenant that uses
-more than a hundredth of its minute in one. So a minute may hold about 1 % too much, wherever it begins. A tenant
-that spends its minute in a few seconds has the next one up to 0.3 s late, once.
+How exact a minute is: use is dated half-way between two reports. Reports come at every tick for a tenant that uses
+more than a hundredth of its minute in one tick. So a minute may hold about 1 % too much, wherever it begins. A
+tenant that spends its minute in a few seconds gets the next one up to 0.3 s late, once.
 
-A tenant that Redis has not been asked about: all gateways together let in `trust` of its minute, and each at
-least one request. If the tenant has used more than half of its minute, they let in a hundredth; every gateway
-hears of such tenants twice a second. A small `trust` has a price: a tenant that was away for half a minute and
-sends more than that at once is denied for the few milliseconds until Redis has answered.
+Until Redis has been asked about a tenant, all gateways together let in `trust` of its minute, and each at least one
+request. If the tenant has used more than half of its minute, they let in a hundredth; every gateway hears of such
+tenants twice a second. A small `trust` has a price: a tenant that was away for half a minute, and then sends more
+than `trust` allows at once, is denied for the few milliseconds until Redis has answered.
 
 Requests in flight: each gateway has room for its part, by demand, of what is free, and always for one. A gateway
-that has asked nobody yet has room for its equal part, or for one if another has more than that. So the limit is
-exceeded by one for each gateway at most, and by what a gateway takes in while its room is being made smaller.
+that has not asked Redis yet has room for its equal part, or for one if another gateway has more than that. So the
+limit is exceeded by at most one for each gateway, and by what a gateway takes in while its room is being made
+smaller.
 
 While Redis is away, allowances grow by the gateway's last known part of the limit, and use is reported later.
 """
@@ -38,26 +40,28 @@ from penstock.quota import Limits, over_quota
 from penstock.types import Seconds
 
 LISTEN = 0.5  # seconds between two calls at most, to hear which tenants are short
-SWEEP = 1.0  # seconds between two looks at all tenants, also those that did not ask
-EAGER = 0.005  # seconds between two settlements at least: new tenants do not wait for the tick
+SWEEP = 1.0  # seconds between two looks at all tenants, also those without new requests
+EAGER = 0.005  # seconds between two settlements at least; for a new tenant we do not wait for the tick
 SILENCE_MS = 5_000  # milliseconds of a gateway's silence after which what it holds is free again
-MARK = 81.0  # seconds that a tenant counts as short once that was said
-OVERLAP_MS = 1_000  # milliseconds that are heard twice, so that nothing said in the same instant is missed
-STALE = 2.5  # seconds without word from Redis after which it counts as away
+MARK = 81.0  # seconds that a tenant counts as short once it was marked
+OVERLAP_MS = 1_000  # each call asks again for the marks of these last milliseconds, so that none is missed
+STALE = 2.5  # seconds without an answer from Redis after which it counts as away
 UNLIMITED = 10**9  # the minute of tenants that have only a limit on requests in flight
-LONE_TRUST = (
-    0.5  # for the only gateway: nobody else lets anybody in, and a tenant with less left was said to be short
-)
-MOST = 100  # tenants settled with one call, during which Redis serves nobody else for a millisecond or two
+# `trust` of the only gateway: no other lets requests in, and a tenant with less than half left would be marked
+# short.
+LONE_TRUST = 0.5
+MOST = 100  # tenants settled with one call; Redis does nothing else meanwhile, for a millisecond or two
 
 
 class Settle(Protocol):
+    """The script; tests put another in its place."""
+
     def __call__(self, client: Client, keys: Sequence[str], args: Sequence[Argument]) -> Awaitable[Any]: ...
 
 
 class SharedAccount:
-    """An `Account` shared with other gateways. What is known of its tenant may be forgotten meanwhile, and begin
-    anew."""
+    """Implements `quota.Account`, shared with other gateways. The limiter may forget its tenant and meet it anew
+    meanwhile, so the account looks the tenant up for each request."""
 
     __slots__ = ("_limiter", "_limits", "_tenant", "limit", "remaining", "reset_at")
 
@@ -100,8 +104,8 @@ class SharedAccount:
 
 
 class SharedLimiter:
-    """A `Limiter` shared with other gateways. `run` must be running; until it has reached Redis, all tenants
-    count as short."""
+    """Implements `ports.records.Quotas`: a `quota.Limiter` shared with other gateways. `run` must be running. Until
+    it has reached Redis, all tenants count as short."""
 
     def __init__(
         self,
@@ -119,10 +123,10 @@ class SharedLimiter:
         self._trust, self._most = trust, max_tenants
         self._keys = [f"{{{store.settings.namespace}:quota}}:{part}" for part in ("0", "1", "short")]
         self._shares: dict[str, Share] = {}
-        self._asking: dict[str, Share] = {}  # the tenants that asked since they were settled last
-        self._short: dict[str, Seconds] = {}  # until when each counts as short
-        self._since: Argument = "-inf"  # when the last news of short tenants was heard
-        self._heard = self._swept = -inf
+        self._asking: dict[str, Share] = {}  # the tenants with requests since they were settled last
+        self._short: dict[str, Seconds] = {}  # by tenant, until when it counts as short
+        self._since: Argument = "-inf"  # marks after this time, on Redis' clock, are still to be heard
+        self._heard = self._swept = -inf  # when Redis last answered, and when all tenants were last looked at
         self._new = asyncio.Event()  # set when a tenant has come that Redis has not been asked about
 
     def __len__(self) -> int:
@@ -134,7 +138,7 @@ class SharedLimiter:
         return SharedAccount(self, tenant, limits)
 
     def share(self, tenant: str, limits: Limits, now: Seconds) -> Share:
-        """What is known of this tenant, which has one more request, whatever becomes of it."""
+        """Returns what is known of this tenant, and counts one more request of it, whether it is let in or not."""
         share = self._shares.get(tenant) or self._meet(tenant, limits, now)
         if not share.asked:
             self._asking[tenant] = share
@@ -148,7 +152,7 @@ class SharedLimiter:
 
     def _meet(self, tenant: str, limits: Limits, now: Seconds) -> Share:
         if len(self._shares) >= self._most:
-            # The tenant known longest goes: when it asks again it is new.
+            # The tenant that was met first is forgotten; with its next request it is met anew.
             self._drop(next(iter(self._shares)))
         gateways = self.gateways()
         if now - self._heard > STALE or self._short.get(tenant, -inf) > now:

@@ -1,4 +1,4 @@
-"""All that Redis keeps for an installation."""
+"""All that Redis keeps for an installation. `roles/redis.py` makes it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from penstock.adapters.redis.records.ended_tasks import EndedTasks
 from penstock.adapters.redis.records.holdings import Bounds
 from penstock.adapters.redis.records.idempotency import RedisClaims
 from penstock.adapters.redis.records.quotas import SharedLimiter
-from penstock.adapters.redis.records.task_endings import Outcomes
+from penstock.adapters.redis.records.task_endings import RedisEndings
 from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.ports import Clock
 from penstock.ports.tasks import RecordTasks
@@ -24,19 +24,19 @@ class Keep:
     tasks: Bounds
     keyed: Bounds
     letters: Bounds
-    results: float
+    results: float  # seconds for the result of a task
     keys: float  # seconds for the outcome of a request with an Idempotency-Key
     dead: float  # seconds for a dead letter
 
 
 class RedisRecords:
-    """`penstock.ports.records.Records`."""
+    """Implements `ports.records.Records`."""
 
     def __init__(self, store: Store, post: Post, keep: Keep) -> None:
         self._store, self._post, self._keep = store, post, keep
         self.answers = RedisAnswers(store)
         self.claims = RedisClaims(store, post, keep.keys, keep.results, keep.keyed)
-        self.endings = Outcomes(store, post)
+        self.endings = RedisEndings(store, post)
         self.letters = RedisLetters(store, keep.letters, keep.dead)
 
     def tasks(self, box: str) -> RedisTasks:

@@ -1,4 +1,5 @@
-"""How tasks end: written down once by whoever knows, and told to the gateways where somebody waits."""
+"""Writes down how tasks end, and tells the gateways where somebody waits for them. `records.py` makes it for
+`cluster/dispatch.py` and `cluster/worker_post.py`."""
 
 import asyncio
 import logging
@@ -18,23 +19,23 @@ from penstock.words.messages import Notice, encode
 
 log = logging.getLogger("penstock.tasks")
 
-_GIVE_UP_AFTER = 30.0  # seconds: then whoever settles hears of it
+_GIVE_UP_AFTER = 30.0  # seconds; then `settle` returns what is not stored
 
-_NOTICE_WITHIN = 1.0
+_NOTICE_WITHIN = 1.0  # seconds to send a notice
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """The end of a task, for the gateways where somebody waits for it or where it counts."""
+    """The end of a task, for the gateways that watch it."""
 
     task: str  # the task's name
     status: TaskStatus
-    boxes: Sequence[bytes]
+    boxes: Sequence[bytes]  # the mailboxes of those gateways
     code: str = ""  # the error code of its failure; empty where it succeeded
 
 
 async def tell(post: Post, *news: News) -> None:
-    """Tell all of it in one go. A notice that is lost costs those who wait the rest of their wait, no more."""
+    """Send all notices at once. If one is lost, its receivers wait until their own time is over, and no worse."""
     notices = [
         (box.decode(errors="replace"), encode(Notice(each.task, each.status, each.code)))
         for each in news
@@ -48,19 +49,21 @@ async def tell(post: Post, *news: News) -> None:
         log.warning("notices were not sent", extra={"notices": len(notices), "error": error.message})
 
 
-class Outcomes:
+class RedisEndings:
+    """Implements `ports.tasks.TaskEndings`."""
+
     def __init__(self, store: Store, post: Post) -> None:
         self._store = store
         self._post = post
 
     async def processing(self, tasks: Sequence[str]) -> None:
-        """Note that these tasks have gone to a worker. Nobody depends on that, so an outage is let pass."""
+        """Note that these tasks have gone to a worker. Nothing depends on it, so errors are ignored."""
         calls: list[Call] = [([self._store.keys.task(name)], []) for name in tasks]
         await PROCESS.each(self._store, calls)
 
     async def settle(self, endings: Sequence[Ended]) -> Sequence[Ended]:
-        """Waits out an outage, up to a limit, and gives those that were not stored by then. The first ending of a
-        task counts, so twice does no harm."""
+        """Store these endings. While Redis is away it tries again, up to a limit, and returns those that were not
+        stored by then. The first ending of a task counts, so storing one twice does no harm."""
         patience = Patience("Storing results")
         gives_up = monotonic() + _GIVE_UP_AFTER
         left = list(endings)
@@ -71,7 +74,7 @@ class Outcomes:
             left = [ended for ended, answer in both if isinstance(answer, Exception) and is_outage(answer)]
             done = [(ended, answer[1:]) for ended, answer in both if not isinstance(answer, Exception)]
             broken = len(both) - len(left) - len(done)
-            if broken:  # these records are not what we wrote; the others need not wait for that
+            if broken:  # these records are not what we wrote; the others are stored all the same
                 log.error("results were not stored: their records are broken", extra={"tasks": broken})
             await tell(self._post, *(_news(ended, boxes) for ended, boxes in done))
             if left:

@@ -1,14 +1,23 @@
-"""The steps in the life of an asynchronous task, in Lua; the clock is Redis's own.
+"""The Lua scripts of a task's life. `tasks.py`, `task_endings.py` and `ended_tasks.py` run them. The clock is
+Redis' own.
 
-    PENDING ──► PROCESSING ──► SUCCESS | FAILED | EXPIRED | CANCELLED        the first ending is the ending
+    PENDING ──► PROCESSING ──► SUCCESS | FAILED | EXPIRED | CANCELLED        the first ending counts
 
-A record's fields: id, tenant, tier, key, model, status, created and changed (ms since the epoch), keep (ms, once it
-is over), shard (that its request went to), and at the end output and execution, or code, message and details; and
-lasting; held, the bytes it counts for (`holdings`); and letter, the dead letter that it was made to retry.
-Those with an Idempotency-Key have more (`keyed_scripts`).
+The fields of a task's record:
 
-Whoever ends a task tells the ledger in the same step, where one is kept: its end and its row cannot come apart.
-One without `created` has its row elsewhere, from whoever waits for it.
+    id, tenant, tier, key, model, status
+    created, changed    ms since the epoch
+    keep                ms for which the record is kept once the task is over
+    shard               the shard that its request went to
+    held                the bytes that it counts for in the books (`holdings.py`)
+    letter              the dead letter that it was made to retry
+    and at the end output and execution, or code, message and details; and lasting (see `_END`)
+
+A task with an Idempotency-Key has more fields (`idempotency_scripts.py`).
+
+The script that ends a task adds its row for the ledger in the same step, if a ledger is kept, so that neither can
+be lost without the other. A record without the field `created` gets no row here: the gateway that waits for the
+request writes it.
 """
 
 from penstock.adapters.redis.link.scripts import Script
@@ -23,11 +32,11 @@ local now = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000))
 OVER = """
 local status = redis.call('HGET', KEYS[1], 'status')
 local over = status == 'SUCCESS' or status == 'FAILED' or status == 'EXPIRED' or status == 'CANCELLED'
-if status ~= 'PENDING' and status ~= 'PROCESSING' and not over then status = false end  -- nobody's record
+if status ~= 'PENDING' and status ~= 'PROCESSING' and not over then status = false end  -- the key holds no task
 """
 MOST_ENDED = 10_000  # tasks in a bucket that have ended and that no ledger has taken yet
-# How a task ended is written once, and kept from then on for as long as results are. `lasting` is '0' if the same
-# request might end otherwise another time.
+# `finish` writes how a task ended, once. The record is kept from then on for as long as results are. `lasting` is
+# '0' if the same request might end otherwise another time.
 _END = f"""
 local function tell(status)
   local row = redis.call('HMGET', KEYS[1], 'created', 'key', 'id', 'tenant', 'tier', 'model')
@@ -59,8 +68,9 @@ local function finish(status, output, code, message, details, execution, lasting
 end
 """
 
-# KEYS ended, crowded out; ARGV ms they are kept from now on. Makes the list of ended tasks, which is there only
-# while somebody asks for it. Gives how many were crowded out of it since.
+# KEYS ended, crowded out; ARGV ms they are kept from now on. Makes or keeps the stream of ended tasks, which exists
+# only while a gateway with a ledger asks for it. Returns how many rows were dropped since the last call, because
+# the stream was full.
 EXPECT = Script("""
 if redis.call('PEXPIRE', KEYS[1], ARGV[1]) == 0 then
   redis.call('XDEL', KEYS[1], redis.call('XADD', KEYS[1], '*', 'hello', ''))
@@ -71,11 +81,14 @@ redis.call('DEL', KEYS[2])
 return math.min(tonumber(gone) or 0, 1e9)
 """)
 
-# KEYS task, watch, held; ARGV id, tenant, tier, key, model, ms it is kept once over, ms it is kept until then, a
-# mailbox that is told of its end or nothing, and for how many ms at most; its bytes, and of all tasks the number,
-# the bytes and a tenant's share; the dead letter that is retried by it, or nothing. Gives 1, or 0 when there is one
-# with this id, or why there is no room (`share.Full`). Results that have been read make room for it. One that
-# retries a letter replaces what is over, but not what was made for that letter.
+# Makes a task.
+#   KEYS     task, watch, books
+#   ARGV     id, tenant, tier, key, model, ms it is kept once over, ms it is kept until then, the mailbox that is
+#            told of its end (or ''), for how many ms at most, its bytes, the bounds of all tasks (number, bytes,
+#            a tenant's share), the dead letter that it retries (or '')
+#   returns  1, or 0 when there is a task with this id, or why there is no room (`share.Full`)
+# Results that have been read make room for it. A task that retries a dead letter replaces a task that is over,
+# unless that task was made for the same letter.
 CREATE = Script(
     NOW
     + HOLD
@@ -112,7 +125,7 @@ return 1
 """
 )
 
-# KEYS task, held. Gives 1, or 0 when there is no such task.
+# KEYS task, books. Deletes a task; returns 1, or 0 when there is no such task.
 DROP = Script(
     NOW
     + HOLD
@@ -125,14 +138,14 @@ return redis.call('DEL', KEYS[1])
 """
 )
 
-# KEYS task; ARGV shard. Gives 1, or 0 when there is no such task.
+# KEYS task; ARGV shard. Notes where its request went; returns 1, or 0 when there is no such task.
 PLACE = Script("""
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 redis.call('HSET', KEYS[1], 'shard', ARGV[1])
 return 1
 """)
 
-# KEYS task. Gives 1, or 0 when it is not pending any more.
+# KEYS task. Notes that the task is being processed; returns 1, or 0 when it is not pending any more.
 PROCESS = Script(
     NOW
     + """
@@ -142,9 +155,9 @@ return 1
 """
 )
 
-# KEYS task, watch, ended, crowded out, held; ARGV status, output, code, message, details, execution, lasting.
-# Gives {1 if this was the ending, watching mailboxes...}. They are told each time: whoever settles twice got no
-# answer the first time, and so told nobody.
+# KEYS task, watch, ended, crowded out, books; ARGV status, output, code, message, details, execution, lasting. Ends
+# a task; returns {1 if this was the first ending, watching mailboxes...}. The mailboxes are returned every time: a
+# caller that settles twice got no answer the first time, so it told nobody.
 SETTLE = Script(
     NOW
     + HOLD
@@ -157,8 +170,8 @@ return {over and 0 or 1, unpack(redis.call('SMEMBERS', KEYS[2]))}
 """
 )
 
-# KEYS task, watch, ended, crowded out, held; ARGV tenant, code, message. Gives {} when there is no such task of
-# this tenant, else {1 if this ended it, shard, key, watching mailboxes...}.
+# KEYS task, watch, ended, crowded out, books; ARGV tenant, code, message. Cancels a task. Returns {} when there is
+# no such task of this tenant, else {1 if this ended it, shard, key, watching mailboxes...}.
 CANCEL = Script(
     NOW
     + HOLD
@@ -172,8 +185,8 @@ return {over and 0 or 1, where[1] or '', where[2], unpack(redis.call('SMEMBERS',
 """
 )
 
-# KEYS task, watch, held; ARGV mailbox, ms to watch. Gives the record; if it is not over, the mailbox is told of its
-# end, and if it is, it has been read.
+# KEYS task, watch, books; ARGV mailbox, ms to watch. Returns the record. If the task is not over, the mailbox will
+# be told of its end; if it is over, its result counts as read.
 WATCH = Script(
     NOW
     + HOLD
@@ -189,7 +202,7 @@ return redis.call('HGETALL', KEYS[1])
 """
 )
 
-# KEYS task, held. Gives the record; if it is over, it has been read.
+# KEYS task, books. Returns the record. If the task is over, its result counts as read.
 READ = Script(
     NOW
     + HOLD

@@ -1,7 +1,8 @@
-"""Asynchronous requests at a gateway: accepted here, fetched and cancelled anywhere.
+"""The records of tasks at one gateway: a task that is accepted here can be fetched and cancelled at every gateway.
+`records.py` makes it for `cluster/tasks.py`.
 
-The records live in Redis, and go when they have been kept long enough. Ask to have a task created before its
-request is published, then say where it went; forget it when publishing failed.
+The records are in Redis, which forgets them when they have been kept long enough. The caller creates a task before
+its request is published, then says to which shard it went, or forgets the task if publishing failed.
 """
 
 import asyncio
@@ -22,9 +23,11 @@ from penstock.words.messages import Notice, decode_execution, task_name
 
 
 class RedisTasks:
+    """Implements `ports.tasks.TaskRecords`."""
+
     def __init__(self, store: Store, box: str, post: Post, ttl: float, bounds: Bounds | None = None) -> None:
-        """`box`: this gateway's mailbox; its notices must be handed to `notice`. `ttl`: seconds that a result is
-        kept."""
+        """`box`: this gateway's mailbox; the gateway must hand its notices to `notice`. `ttl`: seconds that a
+        result is kept."""
         self._store, self._box, self._post, self._ttl = store, box, post, ttl
         self._bounds = bounds or tasks()
         self._look = Gathered(WATCH, store)
@@ -39,9 +42,10 @@ class RedisTasks:
         retry_after: float = 1.0,
         letter: str = "",
     ) -> None:
-        """`limit`: seconds after which the request is over in any case; it is kept a ttl beyond that.
-        `watch`: this gateway wants a notice of its end. `retry_after`: told where there is no room for it.
-        `letter`: the dead letter that is retried: a task that is over makes way, unless it was made for that."""
+        """Create a task. `limit`: seconds after which the request is over in any case; the record is kept a ttl
+        beyond that. `watch`: whether this gateway wants a notice of its end. `retry_after`: what the refusal says
+        if there is no room for it. `letter`: the dead letter that it retries; then a task of this id that is over
+        is replaced, unless it was made for the same letter."""
         keep, span = round(self._ttl * 1e3), round(limit * 1e3)
         box = self._box if watch else ""
         arguments = (
@@ -74,21 +78,21 @@ class RedisTasks:
             await DROP(self._store.commands, [keys.task(name), *keys.held(name)])
 
     async def find(self, task_id: str, tenant: str) -> TaskRecord:
-        """The task, for its tenant, who has then read it. To anyone else it does not exist."""
+        """Returns the task to its tenant, and counts it as read. For any other tenant it does not exist."""
         name, keys = task_name(tenant, task_id), self._store.keys
         with guard():
             flat = await READ(self._store.commands, [keys.task(name), *keys.held(name)])
         return await self._record(task_id, tenant, dict(zip(flat[::2], flat[1::2], strict=True)))
 
     async def peek(self, task_id: str, tenant: str) -> TaskRecord:
-        """The task, for people who look after the server: its tenant has not read it."""
+        """Returns the task for the admin plane. It does not count as read."""
         key = self._store.keys.task(task_name(tenant, task_id))
         with guard():
             fields = await self._store.commands.execute_command("HGETALL", key)
         return await self._record(task_id, tenant, fields)
 
     async def wait(self, task_id: str, tenant: str, seconds: float) -> TaskRecord:
-        """The task as it is when it is over, or after this long."""
+        """Returns the task when it is over, or as it is after so many seconds."""
         over, name = asyncio.get_running_loop().create_future(), task_name(tenant, task_id)
         self._pollers[name].add(over)
         try:
@@ -103,14 +107,14 @@ class RedisTasks:
         return await self._watch(task_id, tenant, 0.0)
 
     def notice(self, message: Notice) -> None:
-        """Take in a notice from the mailbox: a task that is waited for here is over."""
+        """Take in a notice from the mailbox: a task that somebody waits for here is over."""
         for over in self._pollers.get(message.task, ()):
             if not over.done():
                 over.set_result(None)
 
     async def cancel(self, task_id: str, tenant: str) -> Withdrawal | None:
-        """End the task if it is not over. Whatever is given back must be withdrawn. None: the task was over, or
-        its request has not been sent yet, and its result will be dropped."""
+        """End the task if it is not over. Returns the request that the caller must withdraw. None: the task was
+        over, or its request has not been sent yet; its result will then be dropped."""
         name = task_name(tenant, task_id)
         with guard():
             answer = await CANCEL(
@@ -135,8 +139,8 @@ class RedisTasks:
         return await self._record(task_id, tenant, dict(zip(flat[::2], flat[1::2], strict=True)))
 
     async def _record(self, task_id: str, tenant: str, fields: Mapping[bytes, bytes]) -> TaskRecord:
-        """The record. One that cannot be read is removed: otherwise an Idempotency-Key would stand for it until
-        it is forgotten."""
+        """Returns the record. A record that cannot be read is removed, because its Idempotency-Key could not be
+        used before it expires."""
         if not fields:
             raise self._unknown(task_id)
         try:
@@ -167,5 +171,5 @@ class RedisTasks:
 
 
 def size_of(request: Accepted) -> int:
-    """The bytes that a task counts for until it is over."""
+    """Returns the bytes that a task counts for until it is over."""
     return OVERHEAD + len(request.input) + len(request.parameters)
