@@ -5,9 +5,13 @@ import threading
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
 from penstock.adapters.backends.beside import FIRST_REST, GREEDY, LONGEST_REST, Writer, plain
+from penstock.adapters.backends.child import Contract
+from penstock.adapters.backends.frames import Answer, Done, Inbox, Rejected, Setup, Work
+from penstock.adapters.backends.loading import Loaded
 
 
 def test_answers_are_written_in_another_thread_one_after_the_other() -> None:
@@ -135,3 +139,33 @@ def test_an_array_of_numbers_is_copied_and_one_of_objects_is_not() -> None:
     rows[:] = 1
     assert kept.tolist() == [[0.0] * 3] * 2
     assert plain(numpy.array([object()])) is None
+
+
+def test_what_goes_wrong_while_answers_are_made_beside_is_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer is owed for each batch: without one the server would wait until the process counts as hung."""
+    contract = Contract(
+        Loaded(lambda inputs: inputs, "echo", "app.py:echo"), Setup(0, "echo", "auto", "auto", None)
+    )
+    work = Work(7, b"", [b"1"])
+    inbox: Inbox[Answer] = Inbox(msgspec.msgpack.Decoder(Answer))
+
+    def read(frame: bytearray) -> Answer:
+        inbox.room()[: len(frame)] = frame
+        (message,) = inbox.filled(len(frame))
+        return message
+
+    reading = contract.read(work)
+    done = read(contract.answer_later(work, reading, [1])())
+    assert isinstance(done, Done)
+    assert (done.id, done.outputs) == (7, [b"1"])
+    broken = read(contract.answer_later(work, reading, [1, 2])())
+    assert isinstance(broken, Rejected)
+    assert broken.message == "echo returned 2 outputs for 1 inputs"
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(contract, "_encoded", no_memory)
+    rejected = read(contract.answer_later(work, reading, [1])())
+    assert isinstance(rejected, Rejected)
+    assert "MemoryError" in rejected.message

@@ -94,6 +94,18 @@ def test_as_many_are_waited_for_as_the_policy_calls_full() -> None:
     assert handed(batcher.step(0.09)) == [4]
 
 
+def test_one_that_would_leave_crumbs_waits_for_them() -> None:
+    """By the curve three are nearly as good as four, and nobody sends three and then one."""
+    batcher = busy()
+    for _ in range(10):
+        batcher.curve.observe(3, 0.757 * SECONDS)
+    assert (batcher.curve.best_size, batcher.curve.best_of(4)) == (3, 4)
+    offer(batcher, *(ask() for _ in range(3)))
+    assert handed(batcher.step(0.09)) == []
+    assert batcher.offer(ask(0.09), 0.09)
+    assert handed(batcher.step(0.09)) == [4]
+
+
 def test_a_batch_that_is_full_by_its_cost_is_handed_over() -> None:
     batcher = busy(rules=replace(GREEDY, max_cost=40.0))
     offer(batcher, *(ask(cost=20.0) for _ in range(4)))

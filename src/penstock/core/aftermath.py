@@ -111,7 +111,7 @@ class Aftermath:
 
     def take_back(self, worker: Worker, now: Seconds) -> None:
         """The worker will not run what it was handed ahead, if anything."""
-        batch, worker.ahead = worker.ahead, None
+        batch = self._fleet.take_back(worker)
         if batch is not None:
             batch.avoid = worker.id
             self._give_up(self._delivery.not_begun(batch, WORKER_LOST, self._curve, self._ids.next(), now))

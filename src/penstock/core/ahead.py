@@ -43,6 +43,13 @@ class Ahead:
             or parts.safe_sizes.known
         )
 
+    def may_have_enough(self, lane: Lane) -> bool:
+        """Whether so much waits in a lane that a closer look is worth its time."""
+        needed = lane.curve.best_size * self._fleet.unfed
+        if lane.buffer.waiting < needed:
+            lane.ahead_from = needed
+        return 0 < needed <= lane.buffer.waiting
+
     def next_worker(self) -> Worker | None:
         """The worker that should end first, of those that may be handed a batch ahead."""
         return min(filter(self._may_have, self._fleet.at_work), key=self._ends, default=None)
@@ -67,12 +74,13 @@ class Ahead:
     def look(self, worker: Worker, lane: Lane, limit: int, now: Seconds) -> Seconds:
         """When a worker may be handed the next batch of a lane, from what waits there: now or earlier if at once.
         `limit`: the largest batch it may have."""
-        lane.ahead_from = 0
         ends = self._ends(worker)
         if now > ends + LEAD:
             return inf  # it is late, and nobody knows by how much
-        full = lane.curve.best_of(limit)  # no larger batch is better
-        needed = full * sum(each.ahead is None for each in self._fleet.at_work)
+        curve = lane.curve
+        # No larger batch is better, also not to drain a queue.
+        full = max(curve.best_size, curve.best_of(limit), curve.most_of(limit, far_behind=False))
+        needed = full * self._fleet.unfed
         if lane.buffer.waiting < needed:
             lane.ahead_from = needed
             return inf

@@ -79,6 +79,7 @@ class Fleet:
         "_busy",
         "_cooldown",
         "_failures",
+        "_handed",
         "_idle",
         "_ready",
         "_resting",
@@ -103,6 +104,7 @@ class Fleet:
         self._idle: dict[WorkerId, Worker] = {}  # idle workers, in the order they became idle
         self._busy: dict[WorkerId, Worker] = {}  # busy workers, in the order they started
         self._resting: dict[WorkerId, Worker] = {}  # workers that are ready, and whose breaker is open
+        self._handed = 0  # how many busy workers have their next batch
 
     def known(self, worker_id: WorkerId) -> Worker:
         """The worker exists and is healthy. Whom it works for does not change."""
@@ -244,15 +246,27 @@ class Fleet:
     def hand_ahead(self, worker: Worker, batch: Sealed) -> None:
         """The busy worker has its next batch."""
         worker.ahead = batch
+        self._handed += 1
+
+    def take_back(self, worker: Worker) -> Sealed | None:
+        """The worker will not run what it was handed ahead, if anything."""
+        batch, worker.ahead = worker.ahead, None
+        self._handed -= batch is not None
+        return batch
 
     def begin_ahead(self, worker: Worker, now: Seconds) -> Sealed:
         """What the worker was handed ahead has begun. To be called when the batch before it was released."""
-        batch, worker.ahead = worker.ahead, None
+        batch = self.take_back(worker)
         assert batch is not None
         worker.batch = batch
         worker.started = now
         self._busy[worker.id] = worker
         return batch
+
+    @property
+    def unfed(self) -> int:
+        """How many workers are busy, and have nothing to go on with."""
+        return len(self._busy) - self._handed
 
     @property
     def at_work(self) -> Iterable[Worker]:

@@ -167,12 +167,13 @@ class Sealing:
 
     def _seal_ahead(self, lanes: list[Lane], now: Seconds, effects: Effects) -> Seconds:
         """Hand full batches to workers that are about to be idle. Gives when to look again."""
-        lanes = [lane for lane in lanes if lane.buffer.waiting]
-        while lanes and self._ahead.possible:
+        while (lanes := [lane for lane in lanes if lane.buffer.waiting]) and self._ahead.possible:
+            lane = self._turns.in_order(lanes, strict=self._rules.tiers.strict)[0] if lanes[1:] else lanes[0]
+            if not self._ahead.may_have_enough(lane):
+                break
             worker = self._ahead.next_worker()
             if worker is None:
                 break
-            lane = self._turns.in_order(lanes, strict=self._rules.tiers.strict)[0] if lanes[1:] else lanes[0]
             limit = self._rules.max_batch
             at = self._ahead.look(worker, lane, limit, now)
             if at > now:
@@ -188,7 +189,6 @@ class Sealing:
             self._fleet.hand_ahead(worker, batch)
             effects.ahead.append((worker.id, batch))
             self._expire(lane, now, effects)
-            lanes = [lane for lane in lanes if lane.buffer.waiting]
         return inf
 
     def _fits(self, worker: Worker, shape: int, now: Seconds) -> int:

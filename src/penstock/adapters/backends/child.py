@@ -26,7 +26,7 @@ from collections.abc import Callable
 from itertools import takewhile
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
@@ -165,7 +165,7 @@ class Contract:
             try:
                 encoded, failed = self._encoded(reading, outputs)
                 return self._done(work, encoded, failed, pressure, at)
-            except ContractBroken as error:
+            except Exception as error:  # as in the main thread, it is an answer to this batch
                 return self.refusal(work, error)
 
         return made
@@ -221,6 +221,7 @@ class Contract:
         return True
 
 
+T = TypeVar("T")
 # A question and, if it is a batch, its inputs or why they could not be read.
 Coming = tuple[Question, Reading | Exception | None]
 
@@ -253,11 +254,16 @@ def serve(channel: Channel, contract: Contract) -> NoReturn:
 
 def read(channel: Channel, contract: Contract, coming: "SimpleQueue[Coming]") -> NoReturn:
     """Reads questions in the reading thread, so that the next batch is read while the function runs."""
+    while True:
+        for question in or_leave(channel.receive):
+            coming.put((question, reading_of(contract, question)))
+            del question
+
+
+def or_leave(do: Callable[[], T]) -> T:
+    """Do what a thread has to do; without it the process is of no use."""
     try:
-        while True:
-            for question in channel.receive():
-                coming.put((question, reading_of(contract, question)))
-                del question
+        return do()
     except BaseException:
         traceback.print_exc()
         leave(1)
@@ -284,7 +290,7 @@ def run(
     writer.ran(time.monotonic() - began)
     if not coming.empty() and writer.worth_it and (kept := plain(outputs)) is not None:
         answer = contract.answer_later(work, reading, kept)
-        writer.write(lambda: channel.send(answer()))
+        writer.write(lambda: or_leave(lambda: channel.send(answer())))
     else:
         channel.send(contract.answer(work, reading, outputs))
 
