@@ -32,6 +32,7 @@ class View:
     oldest: Seconds  # arrival of the request that has waited longest
     give_up: Seconds  # when the most urgent request must be on its worker
     rate: float  # arrivals per second in this lane
+    rising: float  # the same by the latest arrivals, if those are surely more
     peak: float  # the rate that those who arrive in this lane see: above `rate` where they come in bursts
     load: float  # arrivals per second in all lanes of the model
     workers: float  # the workers that may be counted on, times this lane's share of the load

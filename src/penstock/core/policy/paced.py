@@ -59,7 +59,7 @@ class Paced:
 
 def _in_turn(view: View) -> Decision:
     curve = view.curve
-    gap = curve.full / view.workers if curve.flat else _gap(view, view.rate)
+    gap = curve.full / view.workers if curve.flat else _gap(view, view.rising)
     cap = view.max_batch if curve.flat else _cap(view, gap)
     stretch = 1.0
     if curve(cap) > LEVEL * curve.single:
@@ -123,7 +123,7 @@ def _gap(view: View, rate: float) -> float:
 
 def _cap(view: View, gap: float) -> int:
     """A little more than one gap brings; within a burst that the rate does not show yet, one gap of the burst."""
-    rate = view.rate
+    rate = view.rising
     if view.peak > rate:
         rate = view.peak
         gap = _gap(view, rate)
@@ -136,7 +136,8 @@ def _earlier(view: View, gap: float) -> float:
     To start y before the turn saves the n that wait n·y, and leaves the rhythm uneven: for each gap that this lasts
     the arrivals wait rate·y² longer in all. The sum is best at y = n / (2·rate·gaps).
     """
-    lasting = LASTING * (exp(min(view.rate * gap, ENDLESS)) - 1.0)
-    if lasting * view.rate * gap < 1e-9:
+    rate = max(view.rising, view.peak)
+    lasting = LASTING * (exp(min(rate * gap, ENDLESS)) - 1.0)
+    if lasting * rate * gap < 1e-9:
         return gap
-    return view.waiting / (2.0 * lasting * view.rate)
+    return view.waiting / (2.0 * lasting * rate)
