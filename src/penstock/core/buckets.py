@@ -84,12 +84,22 @@ def in_order(buckets: dict[int, Bucket], now: int, shape: Seconds) -> list[Pool]
     """The buckets from the smallest size on, so that no larger size is faster: isotonic regression. Neighbours that
     contradict the order are pooled."""
     pools: list[Pool] = []
-    for key in sorted(buckets):
+    for key in _telling(buckets, shape):
         pool = buckets[key].pool(now, shape)
         while pools and pools[-1].seconds >= pool.seconds:
             pool = pools.pop().joined(pool)
         pools.append(pool)
     return pools
+
+
+def _telling(buckets: dict[int, Bucket], shape: Seconds) -> list[int]:
+    """In order, without those that were only run for the first time and lie between others. The cost of a new shape
+    varies by more than a batch takes, so those others tell more."""
+    keys = sorted(buckets)
+    known = [key for key in keys if buckets[key].count]
+    if not shape or not known:
+        return keys
+    return [key for key in keys if buckets[key].count or not known[0] < key < known[-1]]
 
 
 def bucket_of(size: int) -> int:

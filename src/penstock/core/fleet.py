@@ -58,6 +58,14 @@ class Worker:
         self.met.add(size)
         return len(self.met) > known
 
+    def met_of(self, size: int) -> int:
+        """The size to run where a new one is dear: this one, or the largest below it that has been run, if that is at
+        least half as large."""
+        if size in self.met:
+            return size
+        known = max((each for each in self.met if each < size), default=0)
+        return known if 2 * known >= size else size
+
     @property
     def on_probation(self) -> bool:
         return self.cooldown > 0.0
