@@ -3,6 +3,7 @@
 from random import Random
 
 import pytest
+from core_kit import ask, batcher_with, finish, offer, outputs, sent
 
 from penstock.core.batcher import Batcher
 from penstock.core.estimator import ServiceCurve
@@ -41,6 +42,36 @@ def test_a_size_that_was_only_run_once_is_believed_to_take_what_it_took_less_the
     curve.observe(4, 0.005)
     assert curve.shape.seconds == pytest.approx(0.08)
     assert curve(32) == pytest.approx(0.01)
+
+
+def test_a_size_between_others_that_was_only_run_once_is_not_believed_to_be_the_fastest() -> None:
+    """What new shapes cost differs by more than a batch takes."""
+    curve = ServiceCurve(64)
+    for size, first in ((1, 0.07), (16, 0.085), (64, 0.12)):
+        curve.observe(size, first, first=True)
+        for _ in range(4):
+            curve.observe(size, padded(size))
+    curve.observe(32, 0.0801, first=True)
+    curve.observe(20, 0.12, first=True)
+    assert curve.shape.uneven
+    assert curve(32) == pytest.approx(0.01, rel=0.01)  # on the line between 16 and 64
+    assert curve(20) < 0.01
+    assert curve.best_of(40) == 40
+
+
+def test_where_new_shapes_are_dear_batches_have_sizes_that_their_worker_has_run() -> None:
+    batcher = batcher_with(1, BatchingRules(max_batch=64, policy="greedy"))
+    (name,) = batcher.fleet.workers
+    for size in (1, 4, 16):
+        batcher.warmed(name, size, 0.085)
+        batcher.warmed(name, size, 0.005)
+    gone = []
+    for waiting in (20, 16, 3, 40):
+        offer(batcher, *(ask() for _ in range(waiting - batcher.waiting)))
+        effects = batcher.step(0.0)
+        gone += sent(effects)
+        finish(batcher, name, outputs(effects.dispatches[0][1]), 0.005)
+    assert gone == [16, 16, 3, 40]  # what has been run is less than half of 3 and of 40
 
 
 def test_where_new_shapes_cost_nothing_first_runs_teach_as_much_as_others() -> None:

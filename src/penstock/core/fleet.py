@@ -59,8 +59,8 @@ class Worker:
         return len(self.met) > known
 
     def met_of(self, size: int) -> int:
-        """The size to run where a new one is dear: this one, or the largest below it that has been run, if that is at
-        least half as large."""
+        """The size to run where a new one is dear: this one, or the largest below it that has been run, if that is
+        at least half as large."""
         if size in self.met:
             return size
         known = max((each for each in self.met if each < size), default=0)
