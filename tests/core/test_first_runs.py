@@ -66,12 +66,23 @@ def test_where_new_shapes_are_dear_batches_have_sizes_that_their_worker_has_run(
         batcher.warmed(name, size, 0.085)
         batcher.warmed(name, size, 0.005)
     gone = []
-    for waiting in (20, 16, 3, 40):
+    for waiting, now in (
+        (20, 0.0),
+        (24, 1.0),
+        (16, 2.0),
+        (3, 3.0),
+        (45, 4.0),
+        (24, 35.0),
+        (24, 36.1),
+        (44, 37.0),
+    ):
         offer(batcher, *(ask() for _ in range(waiting - batcher.waiting)))
-        effects = batcher.step(0.0)
+        effects = batcher.step(now)
         gone += sent(effects)
-        finish(batcher, name, outputs(effects.dispatches[0][1]), 0.005)
-    assert gone == [16, 16, 3, 40]  # what has been run is less than half of 3 and of 40
+        finish(batcher, name, outputs(effects.dispatches[0][1]), now + 0.005)
+    # 20 is new, and nothing new was run of late; of 3 and of 45 what has been run is less than half; after 45 no new
+    # size is run for 400 times what one costs.
+    assert gone == [20, 20, 16, 3, 45, 20, 24, 24]
 
 
 def test_where_new_shapes_cost_nothing_first_runs_teach_as_much_as_others() -> None:

@@ -26,6 +26,7 @@ from math import ceil, inf
 from penstock.core.queued import Sealed
 from penstock.types import Seconds, WorkerId
 
+RARELY = 400.0  # of the time that a new size costs: how long none is run after it without need
 LONGEST_COOLDOWN = 5.0
 SPEED_MEMORY = 0.2
 # Of a worker: a batcher without shards, or a lane that has gone quiet, may count on so much.
@@ -50,6 +51,7 @@ class Worker:
     speed: float = 1.0  # its service time as a multiple of the lane's curve
     batches: int = 0
     busy_seconds: Seconds = 0.0
+    new_at: Seconds = 0.0  # when it may run a new size for the sake of having run it
     met: set[int] = field(default_factory=set)  # sizes of batches that it has run since it started
 
     def meets(self, size: int) -> bool:
@@ -58,13 +60,16 @@ class Worker:
         self.met.add(size)
         return len(self.met) > known
 
-    def met_of(self, size: int) -> int:
-        """The size to run where a new one is dear: this one, or the largest below it that has been run, if that is
-        at least half as large."""
+    def size_for(self, size: int, cost: Seconds, now: Seconds) -> int:
+        """The size to run of so many, where a new one takes `cost` longer: the largest that has been run, if that is
+        at least half; and a new one only now and then, so that in the end all have been run."""
         if size in self.met:
             return size
         known = max((each for each in self.met if each < size), default=0)
-        return known if 2 * known >= size else size
+        if 2 * known >= size and now < self.new_at:
+            return known
+        self.new_at = now + RARELY * cost
+        return size
 
     @property
     def on_probation(self) -> bool:

@@ -195,7 +195,7 @@ class Sealing:
         """Seal the best of what waits in this lane for this worker."""
         size = self._size_for(lane, min(decision.size, self._largest(worker, lane.key[1], now)), now)
         if not self._rules.sizes.allowed and lane.curve.shape.dear:
-            size = worker.met_of(min(size, lane.buffer.waiting))
+            size = worker.size_for(min(size, lane.buffer.waiting), lane.curve.shape.seconds, now)
         requests = lane.buffer.take(size, self._rules.max_cost, now)
         if self._apart.known:
             requests, guilty = self._apart.divide(requests, now)
