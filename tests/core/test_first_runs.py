@@ -80,8 +80,8 @@ def test_where_new_shapes_are_dear_batches_have_sizes_that_their_worker_has_run(
         effects = batcher.step(now)
         gone += sent(effects)
         finish(batcher, name, outputs(effects.dispatches[0][1]), now + 0.005)
-    # 20 is new, and nothing new was run of late; of 3 and of 45 what has been run is less than half; after 45 no new
-    # size is run for 400 times what one costs.
+    # 20 is new, and nothing new was run of late. What has been run is less than half of 3 and of 45. After 45 no
+    # new size is run for 400 times what one costs.
     assert gone == [20, 20, 16, 3, 45, 20, 24, 24]
 
 

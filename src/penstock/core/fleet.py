@@ -61,8 +61,8 @@ class Worker:
         return len(self.met) > known
 
     def size_for(self, size: int, cost: Seconds, now: Seconds) -> int:
-        """The size to run of so many, where a new one takes `cost` longer: the largest that has been run, if that is
-        at least half; and a new one only now and then, so that in the end all have been run."""
+        """The size to run of so many, where a new one takes `cost` longer: the largest that has been run, if that
+        is at least half; and a new one only now and then, so that in the end all have been run."""
         if size in self.met:
             return size
         known = max((each for each in self.met if each < size), default=0)
