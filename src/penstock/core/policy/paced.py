@@ -13,7 +13,7 @@ free worker a moment later (greedy); sending later means waiting for nothing (wi
 - To be out of step is worth something only while there is traffic that keeps the workers so: each request that
   waits brings the turn forward, by the more the fewer come in one gap.
 - Before a burst that is too much for the workers, batches fill, for one service time at most. The first few
-  requests of it would else take a worker each.
+  requests of it would else take a worker each. Within a burst the gap is that of the latest arrivals.
 - Never past the first deadline, never longer than `max_wait` after the oldest arrival.
 
 A little slack keeps the line from running dry: when S grows with n, and near capacity, the gap is stretched by
