@@ -251,6 +251,12 @@ def test_paced_prefers_the_smaller_of_two_that_are_nearly_as_good_unless_it_is_b
     assert decide("paced", **alone, **calm, waiting=256) == Send(128, Reason.FULL)
     assert decide("paced", **alone, **busy, waiting=256) == Send(256, Reason.FULL)
     assert decide("paced", **alone, **calm, waiting=5_000) == Send(256, Reason.FULL)
+    two: dict[str, object] = {**alone, "workers": 2.0, "all_workers": 2.0}
+    full = {"rate": 34_000.0, "load": 34_000.0, "peak": 34_000.0}
+    assert decide("paced", **two, **full, waiting=256) == Send(
+        128, Reason.FULL
+    )  # the other one may take the rest
+    assert decide("paced", **two, **full, waiting=257) == Send(256, Reason.FULL)
 
 
 def test_paced_tries_what_was_hardly_ever_run_only_where_it_is_far_behind() -> None:
