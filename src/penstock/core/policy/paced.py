@@ -94,8 +94,8 @@ def _burst_begins(view: View) -> bool:
 
 
 def _behind(view: View) -> bool:
-    """What waits would be gone late, were it sent in batches of the best size, or never. Where the other workers can
-    take all but one batch of it, several small batches are as soon done as a large one."""
+    """What waits would be gone late, were it sent in batches of the best size, or never. Where the other workers
+    can take all but one batch of it, several small batches are as soon done as a large one."""
     if view.waiting <= view.max_batch * (view.workers - 1.0):
         return False
     curve = view.curve
