@@ -166,6 +166,19 @@ def test_arrivals_in_bursts_see_the_rate_of_the_burst() -> None:
     assert seen_by(clumps)[0].peak > 1000.0
 
 
+def test_arrivals_that_are_surely_more_than_the_rate_are_seen_within_twenty() -> None:
+    rng = Random(3)
+    meter, now = seen_by(rng.expovariate(300.0) for _ in range(3000))
+    calm = meter.rate(now)
+    assert meter.rising(now, calm) == pytest.approx(calm, rel=0.35)
+    for _ in range(20):
+        now += 1 / 1200
+        meter.add(now)
+    assert meter.rate(now) < 1.3 * calm
+    assert meter.rising(now, meter.rate(now)) > 1.4 * calm
+    assert meter.rising(now + 1.0, meter.rate(now + 1.0)) == meter.rate(now + 1.0)
+
+
 def test_two_that_come_together_first_of_all_are_a_flood_until_time_has_shown_otherwise() -> None:
     meter, now = seen_by([0.0, 0.001])
     assert meter.rate(now) > 300.0
@@ -200,6 +213,19 @@ def test_a_size_far_from_any_seen_is_hoped_to_be_no_slower_than_the_next_smaller
     assert curve.hopeful(60) == curve(60)
     assert curve.hopeful(128) == pytest.approx(0.08)
     assert curve.best_of(1) == 1
+
+
+def test_all_go_from_a_queue_that_is_behind_if_that_looks_better_beyond_luck_or_may_be_so() -> None:
+    curve = learned(128, {1: 0.02, 16: 0.02, 64: 0.08, 128: 0.15}, noise=0.02)
+    assert curve.most_of(1, far_behind=False) == 1
+    assert curve.most_of(64, far_behind=False) == 16
+    assert curve.most_of(128, far_behind=False) == 128  # 6 % better
+    level = learned(128, {1: 0.02, 16: 0.02}, noise=0.02)
+    for size, seconds in ((128, 0.162), (1, 0.02), (1, 0.02), (1, 0.02)):
+        level.observe(size, seconds)
+    assert level.most_of(128, far_behind=False) == 16
+    assert level.most_of(128, far_behind=True) == 128  # run but once
+    assert learned(32, {1: 0.1, 32: 0.1}).most_of(20, far_behind=True) == 20
 
 
 def test_a_meter_that_is_widened_keeps_its_rate() -> None:

@@ -43,6 +43,21 @@ def test_a_size_that_was_only_run_once_is_believed_to_take_what_it_took_less_the
     assert curve(32) == pytest.approx(0.01)
 
 
+def test_a_size_between_others_that_was_only_run_once_is_not_believed_to_be_the_fastest() -> None:
+    """What new shapes cost differs by more than a batch takes."""
+    curve = ServiceCurve(64)
+    for size, first in ((1, 0.07), (16, 0.085), (64, 0.12)):
+        curve.observe(size, first, first=True)
+        for _ in range(4):
+            curve.observe(size, padded(size))
+    curve.observe(32, 0.0801, first=True)
+    curve.observe(20, 0.12, first=True)
+    assert curve.shape.uneven
+    assert curve(32) == pytest.approx(0.01, rel=0.01)  # on the line between 16 and 64
+    assert curve(20) < 0.01
+    assert curve.best_of(40) == 40
+
+
 def test_where_new_shapes_cost_nothing_first_runs_teach_as_much_as_others() -> None:
     curve = ServiceCurve(64)
     for size in (1, 1, 2, 2, 4, 4):

@@ -25,8 +25,10 @@ def view(**changed: object) -> View:
     usual = View(
         now=100.0, waiting=1, oldest=100.0, give_up=102.0, rate=1000.0, peak=1000.0, load=1000.0, workers=6.0,
         all_workers=6, idle=1, busy=5, last_dispatch=99.995, max_batch=32, max_wait=0.05,
-        reserve=0, curve=curve_of(0.1),
+        reserve=0, curve=curve_of(0.1), rising=1000.0,
     )  # fmt: skip
+    if "rate" in changed:
+        changed = {"rising": changed["rate"], **changed}
     return replace(usual, **changed)
 
 
@@ -45,6 +47,7 @@ def decide(policy: str, **changed: object) -> Send | Wait:
     age=st.floats(0.0, 0.2),
     slack=st.floats(-0.01, 0.2),
     rate=st.floats(0.0, 1e5),
+    more=st.floats(0.0, 1e5),
     peak=st.floats(0.0, 1e6),
     idle=st.integers(1, 3),
     others=st.floats(0.0, 1e4),
@@ -54,12 +57,12 @@ def decide(policy: str, **changed: object) -> Send | Wait:
     curve=st.tuples(st.floats(0.0, 0.3), st.floats(0.0, 0.01)),
 )
 def test_every_policy_sends_in_time_or_says_when_to_ask_again(
-    policy: str, waiting: int, age: float, slack: float, rate: float, peak: float, idle: int,
-    others: float, workers: int, since: float, reserve: int, curve: tuple[float, float],
+    policy: str, waiting: int, age: float, slack: float, rate: float, more: float, peak: float,
+    idle: int, others: float, workers: int, since: float, reserve: int, curve: tuple[float, float],
 ) -> None:  # fmt: skip
     seen = view(
         waiting=waiting, oldest=100.0 - age, give_up=100.0 + slack, rate=rate, peak=peak,
-        load=rate + others,
+        rising=rate + more, load=rate + others,
         workers=max(0.01, workers * rate / (rate + others)) if others else workers, all_workers=workers,
         idle=idle, last_dispatch=100.0 - since, reserve=reserve, curve=curve_of(*curve),
     )  # fmt: skip
@@ -228,6 +231,64 @@ def test_paced_sends_at_once_what_another_request_would_make_no_better() -> None
         assert decide("paced", curve=knee, max_batch=128, waiting=waiting) == Send(16, Reason.FULL)
     padded = stepped((16, 0.01), (32, 0.02), (64, 0.04))
     assert decide("paced", curve=padded, max_batch=64, waiting=18) == Send(16, Reason.FULL)
+
+
+def nearly_level_past_128() -> ServiceCurve:
+    """256 have 4 % more throughput than 128, less than the noise makes them differ by."""
+    curve, up = ServiceCurve(256), 1.1
+    for _ in range(40):
+        for size in (1, 32, 64, 128, 256):
+            curve.observe(size, up * max(0.004, 0.0076 * size / 128 * (0.96 if size > 128 else 1.0)))
+        up = 2.0 - up
+    return curve
+
+
+def test_paced_prefers_the_smaller_of_two_that_are_nearly_as_good_unless_it_is_behind() -> None:
+    curve = nearly_level_past_128()
+    alone: dict[str, object] = {"workers": 1.0, "all_workers": 1.0, "max_batch": 256, "curve": curve}
+    calm = {"rate": 8_000.0, "load": 8_000.0, "peak": 8_000.0}
+    busy = {"rate": 16_000.0, "load": 16_000.0, "peak": 16_000.0}
+    assert decide("paced", **alone, **calm, waiting=256) == Send(128, Reason.FULL)
+    assert decide("paced", **alone, **busy, waiting=256) == Send(256, Reason.FULL)
+    assert decide("paced", **alone, **calm, waiting=5_000) == Send(256, Reason.FULL)
+    two: dict[str, object] = {**alone, "workers": 2.0, "all_workers": 2.0}
+    full = {"rate": 34_000.0, "load": 34_000.0, "peak": 34_000.0}
+    assert decide("paced", **two, **full, waiting=256) == Send(
+        128, Reason.FULL
+    )  # the other one may take the rest
+    assert decide("paced", **two, **full, waiting=257) == Send(256, Reason.FULL)
+
+
+def test_paced_tries_what_was_hardly_ever_run_only_where_it_is_far_behind() -> None:
+    curve = ServiceCurve(256)
+    for _ in range(40):
+        for size in (1, 32, 64, 128):
+            curve.observe(size, max(0.004, 0.0076 * size / 128))
+    for size, seconds in ((256, 0.0153), (1, 0.004), (1, 0.004), (1, 0.004)):
+        curve.observe(size, seconds)  # 256 take a little longer than two of 128
+    alone: dict[str, object] = {"workers": 1.0, "all_workers": 1.0, "max_batch": 256, "curve": curve}
+    busy = {"rate": 16_800.0, "load": 16_800.0, "peak": 16_800.0}
+    assert decide("paced", **alone, **busy, waiting=511) == Send(128, Reason.FULL)
+    assert decide("paced", **alone, **busy, waiting=512) == Send(256, Reason.FULL)
+    for _ in range(60):
+        curve.observe(256, 0.0153)
+    assert decide("paced", **alone, **busy, waiting=512) == Send(128, Reason.FULL)
+
+
+def test_paced_goes_by_the_latest_arrivals_where_they_are_more() -> None:
+    """The gap is that of their rate, and so is what a batch may hold."""
+    curve = curve_of(0.05, 0.002, limit=100)
+    growing: dict[str, object] = {"rate": 1000.0, "load": 1000.0, "max_batch": 100, "curve": curve}
+    assert decide("paced", **growing) == about(99.995 + 1.05 * 0.05 / (6 - 2))
+    assert decide("paced", **growing, rising=2000.0) == about(99.995 + 1.05 * 0.05 / (6 - 4))
+    assert decide("paced", **growing, waiting=20) == Send(16, Reason.FULL)
+    assert isinstance(decide("paced", **growing, rising=2000.0, waiting=20), Wait)
+
+
+def test_paced_does_not_send_the_first_of_a_burst_at_once() -> None:
+    calm: dict[str, object] = {"rate": 10.0, "load": 10.0, "last_dispatch": 100.0}
+    assert isinstance(decide("paced", **calm, peak=10.0), Send)
+    assert isinstance(decide("paced", **calm, peak=1000.0), Wait)
 
 
 def test_paced_leaves_no_crumbs_behind() -> None:

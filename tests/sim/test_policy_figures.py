@@ -1,11 +1,15 @@
 """What each policy's own waits are worth, in virtual time: `ewma` and `table` are not `window` by other names."""
 
+from array import array
 from random import Random
 
+import pytest
+
 from penstock.core.rules import BatchingRules
+from penstock.core.sizes import ANY, Sizes, powers_to
 from penstock.load.arrivals import poisson
 from penstock.load.report import Spread, spread
-from penstock.service_model import ServiceModel
+from penstock.service_model import ServiceModel, parse_service
 from penstock.sim.kernel import Kernel, Run, Scenario
 
 SERVICE_MS = 100.0
@@ -56,3 +60,28 @@ def test_table_keeps_up_where_batches_larger_than_its_own_are_needed() -> None:
         found = latency("table", load * 2 * 256 / 0.1, workers=2, max_batch=256)
         assert found.max is not None
         assert found.max <= 2 * SERVICE_MS + 20.0
+
+
+def after_a_stall(policy: str, sizes: Sizes) -> tuple[Spread, float]:
+    """One worker at 90 % of what it can do, whose arrivals are held back for 200 ms; and when the queue was gone.
+    A batch of 256 has 6 % more throughput than two of 128, and each batch is off by 5 % or so."""
+    times = array("d", (max(at, 1.2) if at >= 1.0 else at for at in poisson(15_700, 3.0, Random(1))))
+    rules = BatchingRules(max_batch=256, policy=policy, sizes=sizes)
+    scenario = Scenario(
+        parse_service("a=4.3ms,knee=64,b=54us,jitter=5%"), 1, rules,
+        admission=None, queue_limit=PATIENT, request_limit=PATIENT,
+    )  # fmt: skip
+    kernel, rng = Kernel(scenario), Random(1)
+    for size in powers_to(256).allowed * 4:
+        kernel.batcher.curve.observe(size, scenario.service.seconds(size, rng.gauss(0.0, 1.0)))
+    run = kernel.run(times)
+    late = (at for at, seconds in zip(run.finished_at, run.latencies, strict=True) if seconds > 0.05)
+    return spread(run.latencies), max(late)
+
+
+@pytest.mark.parametrize("sizes", [ANY, powers_to(256)])
+def test_after_a_stall_the_default_policy_is_as_soon_back_as_greedy(sizes: Sizes) -> None:
+    (ours, back), (theirs, theirs_back) = after_a_stall("paced", sizes), after_a_stall("greedy", sizes)
+    assert back <= 1.01 * theirs_back
+    for figure in ("mean", "p95", "p99"):
+        assert getattr(ours, figure) <= 1.01 * getattr(theirs, figure)

@@ -82,16 +82,23 @@ class Pool(NamedTuple):
         return Pool(weight, self.samples + after.samples, seconds, self.first, after.last)
 
 
-def in_order(buckets: dict[int, Bucket], now: int, shape: Seconds) -> list[Pool]:
+def in_order(buckets: dict[int, Bucket], now: int, shape: Seconds, *, uneven: bool = False) -> list[Pool]:
     """The buckets from the smallest size on, so that no larger size is faster (isotonic regression): neighbours
-    that contradict this are pooled."""
+    that contradict this are pooled. `uneven`: what a new shape costs varies."""
     pools: list[Pool] = []
-    for key in sorted(buckets):
+    for key in _telling(buckets) if uneven else sorted(buckets):
         pool = buckets[key].pool(now, shape)
         while pools and pools[-1].seconds >= pool.seconds:
             pool = pools.pop().joined(pool)
         pools.append(pool)
     return pools
+
+
+def _telling(buckets: dict[int, Bucket]) -> list[int]:
+    """In order, without those that were only run for the first time and lie between others: these tell more."""
+    known = [key for key, bucket in buckets.items() if bucket.count]
+    first, last = min(known, default=0), max(known, default=0)
+    return [key for key in sorted(buckets) if buckets[key].count or not first < key < last]
 
 
 def bucket_of(size: int) -> int:

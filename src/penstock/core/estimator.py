@@ -192,7 +192,9 @@ class ServiceCurve:
         """Draw the curve anew."""
         for key in [k for k, b in self._buckets.items() if self.samples - b.touched > STALE]:
             del self._buckets[key]
-        pools = in_order(self._buckets, self.samples, self.shape.seconds if self.shape.dear else 0.0)
+        shape = self.shape
+        cost = shape.seconds if shape.dear else 0.0
+        pools = in_order(self._buckets, self.samples, cost, uneven=shape.uneven)
         self._connect(pools)
         self.single, self.full = self(1), self(self.limit)
         self._best = self._best_up_to_each(pools)
@@ -285,7 +287,7 @@ class ServiceCurve:
     def _doubt(self, size: int) -> float:
         """By which part the learned time of this size may be off."""
         bucket = self._buckets.get(bucket_of(int(self.sizes.padded(size))))
-        return DOUBT * self.spread / sqrt(bucket.count + bucket.firsts if bucket else 1)
+        return DOUBT * max(self.spread, LEAST_SPREAD) / sqrt(bucket.count + bucket.firsts if bucket else 1)
 
     def _best_up_to_each(self, pools: list[Pool]) -> list[tuple[int, float]]:
         """For each known size: which size up to it has the best throughput, and that throughput. A larger size must

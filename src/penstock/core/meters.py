@@ -1,11 +1,12 @@
 """Rates that are measured as requests arrive. Each lane has an `ArrivalMeter`; `admission`, `tier_gate` and `parts`
 use `RateMeter`."""
 
-from math import exp
+from math import exp, sqrt
 
 GRAIN = 1 / 256  # of a window: arrivals that are closer together than this count as simultaneous
 YOUNG = 4.0  # windows after which it no longer matters when a meter began
 BURST = 0.08  # of the window: arrivals that are closer together than this are of one burst
+RECENT = 0.25  # of the window: arrivals of that time tell that the rate has risen
 REMEMBERED = 500.0  # arrivals over which the rate in bursts is averaged
 
 
@@ -59,7 +60,7 @@ class ArrivalMeter(RateMeter):
     """The rate of a lane's arrivals, and `peak`, the rate around each arrival. Both are alike unless arrivals come
     in bursts."""
 
-    __slots__ = ("_began", "_marked", "_seen", "_short", "peak")
+    __slots__ = ("_began", "_marked", "_recent", "_seen", "_short", "peak")
 
     def __init__(self, window: float = 0.25) -> None:
         super().__init__(window)
@@ -67,6 +68,7 @@ class ArrivalMeter(RateMeter):
         self._began: float | None = None
         self._marked = 0.0  # `_count` as it was at `_last`
         self._short = 0.0  # a count as `_count`, forgotten over a small part of the window
+        self._recent = 0.0  # likewise, over a larger part
         self._seen = 0.0  # arrivals in all, as far as they are remembered
 
     def _forget(self, now: float) -> None:
@@ -86,6 +88,12 @@ class ArrivalMeter(RateMeter):
             return rate
         return rate / (1.0 - exp((self._began - now) / self.window - GRAIN))
 
+    def rising(self, now: float, rate: float) -> float:
+        """The rate by the latest arrivals, less what chance explains; `rate` if that is not more."""
+        span = RECENT * self.window
+        count = (self._recent + self._count - self._marked) * exp((self._last - now) / span)
+        return max(rate, (count - sqrt(count)) / span)
+
     def _look_back(self, now: float) -> None:
         """Update `peak`: each arrival since the last look has seen the others, and those shortly before them."""
         new, span = self._count - self._marked, BURST * self.window
@@ -96,3 +104,4 @@ class ArrivalMeter(RateMeter):
             around = (self._short + 0.5 * (new - 1.0)) / span
             self.peak += new / self._seen * (around - self.peak)
         self._short = (self._short + new) * exp((self._last - now) / span)
+        self._recent = (self._recent + new) * exp((self._last - now) / (RECENT * self.window))

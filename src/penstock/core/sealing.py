@@ -217,6 +217,7 @@ class Sealing:
                 oldest=oldest.arrival,
                 give_up=lane.give_up,
                 rate=rate,
+                rising=lane.meter.rising(now, rate),
                 peak=lane.meter.peak,
                 load=load,
                 workers=max(LEAST_SHARE, counted * rate / load) if load > rate else counted,

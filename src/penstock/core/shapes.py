@@ -11,16 +11,18 @@ from penstock.types import Seconds
 
 REMEMBERED = 9  # pairs of a first run and a later one; the cost is their median
 DEAR = 0.5  # of a batch's time: if first runs take less than this more, they are learned like other batches
+UNEVEN = 0.1  # of a batch's time: costs that differ by more hide how long the batch itself took
 
 
 class ShapeCost:
     """By how much the first run of a size takes longer than later ones."""
 
-    __slots__ = ("_pairs", "dear", "seconds")
+    __slots__ = ("_pairs", "dear", "seconds", "uneven")
 
     def __init__(self) -> None:
         self.seconds: Seconds = 0.0
         self.dear = False  # whether first runs cost so much more that they say nothing of batches
+        self.uneven = False  # whether they cost so differently that nothing is left to learn from one of them
         self._pairs: deque[tuple[Seconds, Seconds]] = deque(maxlen=REMEMBERED)
 
     @property
@@ -30,5 +32,7 @@ class ShapeCost:
     def compare(self, first: Seconds, later: Seconds) -> None:
         """Take in how long a size took the first time, and how long a later run took."""
         self._pairs.append((first - later, later))
-        self.seconds = max(0.0, median([more for more, _ in self._pairs]))
-        self.dear = self.seconds > DEAR * median([later for _, later in self._pairs])
+        costs, usual = [cost for cost, _ in self._pairs], median([each for _, each in self._pairs])
+        self.seconds = max(0.0, median(costs))
+        self.dear = self.seconds > DEAR * usual
+        self.uneven = self.dear and median([abs(cost - self.seconds) for cost in costs]) > UNEVEN * usual

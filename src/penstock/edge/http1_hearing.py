@@ -22,7 +22,7 @@ class Hearing(Reading):
     __slots__ = ()
 
     def hear(self, most: int) -> int:
-        """Read some of what has come, past the transport: it is this client's turn. Returns how many bytes it was."""
+        """Read some of what has come, past the transport. Returns how many bytes it was."""
         transport = self._transport
         # The descriptor of a transport that is closing may be another client's already.
         if transport is None or transport.is_closing() or self._later or self._paused:

@@ -34,6 +34,7 @@ class View(Struct, gc=False):
     oldest: Seconds  # arrival of the request that has waited longest
     give_up: Seconds  # when the most urgent request must be on its worker
     rate: float  # arrivals per second in this lane
+    rising: float  # arrivals per second by the latest arrivals, if these are surely more than `rate`
     peak: float  # arrivals per second around each arrival: above `rate` if they come in bursts
     load: float  # arrivals per second in all lanes of the model
     workers: float  # the workers that may be counted on, times this lane's share of the load

@@ -14,7 +14,7 @@ free worker a moment later (greedy); sending later means waiting for nothing (wi
 - Being out of step is worth something only while there is enough traffic to keep the workers so. So each request
   that waits brings the turn forward, and the more so the fewer arrive in one gap.
 - When a burst begins that is too much for the workers, batches fill, for one service time at most. Otherwise its
-  first few requests would take a worker each.
+  first few requests would take a worker each. Within a burst the gap is that of the latest arrivals.
 - A batch never waits past the first deadline, nor longer than `max_wait` after the oldest arrival.
 
 A little slack keeps the line from running dry: when S grows with n, and near capacity, the gap is stretched by
@@ -61,7 +61,7 @@ class Paced:
 
 def _in_turn(view: View) -> Decision:
     curve = view.curve
-    gap = curve.full / view.workers if curve.flat else _gap(view, view.rate)
+    gap = curve.full / view.workers if curve.flat else _gap(view, view.rising)
     cap = view.max_batch if curve.flat else _cap(view, gap)
     stretch = 1.0
     if curve(cap) > LEVEL * curve.single:
@@ -96,7 +96,10 @@ def _burst_begins(view: View) -> bool:
 
 
 def _behind(view: View) -> bool:
-    """Whether the queue would take too long to drain, or would never drain, in batches of the best size."""
+    """Whether the queue would take too long to drain, or would never drain, in batches of the best size. If the
+    other workers can take all but one batch of it, several small batches are done as soon as a large one."""
+    if view.waiting <= view.max_batch * (view.workers - 1.0):
+        return False
     curve = view.curve
     spare = view.workers * curve.best_size / curve.best_seconds - view.rate
     return view.waiting > SOON * curve.full * spare
@@ -126,7 +129,7 @@ def _gap(view: View, rate: float) -> float:
 def _cap(view: View, gap: float) -> int:
     """The most that goes in one batch: a little more than one gap brings. In a burst that the rate does not show
     yet, a gap of the burst counts."""
-    rate = view.rate
+    rate = view.rising
     if view.peak > rate:
         rate = view.peak
         gap = _gap(view, rate)
@@ -139,7 +142,8 @@ def _earlier(view: View, gap: float) -> float:
     Starting y seconds early saves n waiting requests n·y, and leaves the rhythm uneven: for each gap that this
     lasts, the arrivals wait rate·y² longer in all. The sum is best at y = n / (2·rate·gaps).
     """
-    lasting = LASTING * (exp(min(view.rate * gap, ENDLESS)) - 1.0)
-    if lasting * view.rate * gap < 1e-9:
+    rate = max(view.rising, view.peak)
+    lasting = LASTING * (exp(min(rate * gap, ENDLESS)) - 1.0)
+    if lasting * rate * gap < 1e-9:
         return gap
-    return view.waiting / (2.0 * lasting * view.rate)
+    return view.waiting / (2.0 * lasting * rate)
