@@ -24,6 +24,7 @@ from redis_servers import becomes
 SOURCE = Path(penstock.__file__).parent
 # Where else tasks and threads are made, and why those are no loops.
 OTHERS = {
+    "adapters/backends/beside.py": "the writer of user code's process, whose end is its death",
     "adapters/backends/child.py": "the heartbeat of user code's process, whose end is its death",
     "adapters/api_keys/postgres.py": "one question to the database",
     "adapters/ledger/postgres.py": "one question to the database",
@@ -39,6 +40,7 @@ OTHERS = {
     "server/life.py": "what a process waits for at its end",
     "server/listen.py": "one connection each; and the admin plane, without which there is no /livez to fail",
     "cluster/unbroken.py": "one request each",
+    "runtime/slot.py": "one batch each",
     "roles/serve.py": "what a command shows",
     "installation/supervisor.py": "the supervisor of processes, which is no server",
     "installation/own_store.py": "the supervisor of a process, which is no server",
