@@ -66,9 +66,9 @@ class _Jump(selectors.SelectSelector):
             return ready
         if timeout is None:
             raise RuntimeError("everything waits and no timer is set: this would wait for ever")
-        self._clock.advance(timeout)
-        if self._clock.now > LONGEST:
+        if self._clock.now + timeout > LONGEST:  # the clock stays, so that what waits can still be cancelled
             raise RuntimeError("six weeks of virtual time have passed: timers would no longer fire")
+        self._clock.advance(timeout)
         return []
 
 
