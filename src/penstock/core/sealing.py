@@ -271,10 +271,9 @@ class Sealing:
         return most
 
     def _goes_of(self, lane: Lane, waiting: int, patience: Seconds) -> int:
-        """How many of `waiting` requests go, if the lane's next batch is as large as it may be."""
+        """How many of `waiting` requests go, if the lane's next batch is as large as it may be and has one of the
+        allowed sizes."""
         sizes = self._rules.sizes
-        if not sizes.allowed:
-            return waiting
         return sizes.to_send(min(waiting, sizes.allowed[-1]), lane.curve.hopeful, patience)
 
     def _make_ready(self, batch: Sealed) -> None:
