@@ -19,7 +19,7 @@ HEADER = 4  # bytes with the length of a frame
 LARGEST = 1 << 30  # bytes of one frame; a length above it can only be garbage
 ROOMY = 1 << 18  # bytes; holds a usual batch, so that it is read with one call
 
-LARGE_WORK = 1 << 16  # bytes of inputs that are not copied into a frame
+LARGE_INPUT = 1 << 14  # bytes: inputs that are larger, on average, are not copied into a frame
 # Of MessagePack; after the last two come four bytes of length.
 EMPTY_LIST, LIST, BINARY = 0x90, 0xDD, 0xC6
 

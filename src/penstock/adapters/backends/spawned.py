@@ -14,12 +14,12 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import TypeGuard, cast
 
 import msgspec
 
 from penstock.adapters.backends.frames import (
-    LARGE_WORK,
+    LARGE_INPUT,
     Answer,
     BadFrame,
     Beat,
@@ -93,9 +93,8 @@ class Spawned(asyncio.BufferedProtocol):
             raise BackendUnavailable(self.ended)
         if self._transport is None or not self._free_for(question):
             raise BackendUnavailable(f"{self._name} is not free: it must be started anew")
-        large = isinstance(question, Work) and sum(map(len, question.inputs)) > LARGE_WORK
         try:
-            frame = pack_in_pieces(cast(Work, question)) if large else [pack(question)]
+            frame = pack_in_pieces(question) if _is_large(question) else [pack(question)]
         except BadFrame as error:
             raise BatchRejected(str(error)) from None
         coming: asyncio.Future[Answer] = self._loop.create_future()
@@ -229,3 +228,7 @@ def how_it_ended(code: int) -> str:
     except ValueError:
         name = f"signal {-code}"
     return f"was killed by {name}" + (" (out of memory, or by hand)" if name == "SIGKILL" else "")
+
+
+def _is_large(question: Setup | Work | Look) -> TypeGuard[Work]:
+    return isinstance(question, Work) and sum(map(len, question.inputs)) > LARGE_INPUT * len(question.inputs)
