@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
 
+import pytest
 from line_kit import FakeLine
 from runtime_kit import WORKER, Observed, ask
 
@@ -52,11 +53,11 @@ class Workshop:
             start_limit=120.0, health_interval=5.0, on_started=lambda worker, error: None, warm=True,
         )  # fmt: skip
 
-    def arrive(self, order: str, *inputs: bytes) -> None:
+    def arrive(self, order: str, *inputs: bytes, ahead: bool = False) -> None:
         """A batch that some batcher has sent, known by the name of that."""
         requests = [ask(self.loop.time(), text=text) for text in inputs or (b"1",)]
         batch = Batch(next(_batches), "model", b"", requests, Reason.DUE, self.loop.time())
-        message = Dispatch(batch.id, order, WORKER, batch.model, b"", [])
+        message = Dispatch(batch.id, order, WORKER, batch.model, b"", [], ahead=ahead)
         self.dock.arrived(WORKER, message, batch)
 
 
@@ -328,5 +329,111 @@ def test_a_worker_tells_its_own_observers_of_what_it_runs_and_how_that_ends() ->
             assert failure.message == "no"
             assert round(well.seconds, 3) == round(failed.seconds, 3) == 0.5
             assert well.started == well.sent
+
+    run_virtual(body())
+
+
+def test_a_batch_that_is_handed_ahead_is_with_the_backend_before_the_one_in_hand_ends() -> None:
+    async def body() -> None:
+        backend = MockBackend([Answer(seconds=1.0)], runs_ahead=True)
+        async with workshop(backend=backend) as shop:
+            shop.line.slots.clear()
+            shop.arrive("one")
+            await asyncio.sleep(0.5)
+            shop.arrive("next", ahead=True)
+            await asyncio.sleep(0.1)
+            assert (backend.given, len(backend.batches)) == (2, 1)
+            assert shop.dock.in_flight(WORKER) == 1
+            await asyncio.sleep(0.5)
+            assert (len(backend.batches), shop.line.slots) == (2, [])
+            await asyncio.sleep(1)
+            assert shop.journal.ended() == {"one": "ok", "next": "ok"}
+            assert shop.line.slots == [WORKER]
+            assert [batch.ahead for batch in backend.batches] == [False, True]
+            assert shop.dock.busy_seconds[WORKER] == pytest.approx(2.0)
+
+    run_virtual(body())
+
+
+def test_one_handed_ahead_too_late_begins_at_once_and_its_slot_leaves_the_line() -> None:
+    async def body() -> None:
+        async with workshop(Answer(seconds=0.5)) as shop:
+            shop.arrive("one")
+            await asyncio.sleep(0.6)
+            assert shop.line.slots == [WORKER]
+            shop.arrive("next", ahead=True)
+            await asyncio.sleep(0.1)
+            assert (len(shop.backend.batches), shop.line.slots) == (2, [])
+            await asyncio.sleep(0.5)
+            assert (shop.journal.ended()["next"], shop.line.slots) == ("ok", [WORKER])
+
+    run_virtual(body())
+
+
+def test_one_handed_ahead_goes_behind_one_that_waits_already() -> None:
+    """Two batchers had taken the slot. The slot runs batches in the order in which it is told that they begin."""
+
+    async def body() -> None:
+        backend = MockBackend([Answer(seconds=1.0)], runs_ahead=True)
+        async with workshop(backend=backend) as shop:
+            for order, ahead in (("one", False), ("another's", False), ("next", True)):
+                shop.arrive(order, ahead=ahead)
+            await asyncio.sleep(3.5)
+            assert [order for kind, order, _ in shop.journal.said if kind == "finished"] == [
+                "one", "another's", "next",
+            ]  # fmt: skip
+            assert shop.dock.batches[WORKER] == 3
+
+    run_virtual(body())
+
+
+def test_what_was_handed_ahead_to_a_slot_that_dies_goes_back() -> None:
+    async def body() -> None:
+        backend = MockBackend([Answer(seconds=1.0, error=BackendCrashed("dead"))], runs_ahead=True)
+        async with workshop(backend=backend) as shop:
+            shop.arrive("fatal")
+            shop.arrive("next", ahead=True)
+            await asyncio.sleep(1.1)
+            assert isinstance(ended := shop.journal.ended()["next"], Failure)
+            assert ended.code == BackendUnavailable.code
+            assert len(backend.batches) == 1
+
+    run_virtual(body())
+
+
+def test_a_slot_that_leaves_is_handed_nothing_ahead() -> None:
+    async def body() -> None:
+        async with workshop(Answer(seconds=1.0)) as shop:
+            shop.arrive("one")
+            await asyncio.sleep(0.5)
+            leaving = asyncio.create_task(shop.dock.drain())
+            await asyncio.sleep(0.1)
+            shop.arrive("next", ahead=True)
+            await leaving
+            ended = shop.journal.ended()
+            assert ended["one"] == "ok"
+            assert isinstance(sent_back := ended["next"], Failure)
+            assert sent_back.code == BackendUnavailable.code
+
+    run_virtual(body())
+
+
+def test_the_ends_of_batches_are_told_in_their_order() -> None:
+    """The first answers take long to tell: the batcher must not hear of the second batch before."""
+
+    async def body() -> None:
+        class SlowOnce(Journal):
+            async def answer(self, batch: Dispatch, result: Result, seconds: float, worker: str) -> None:
+                await asyncio.sleep(5.0 if batch.batcher == "one" else 0.0)
+                await super().answer(batch, result, seconds, worker)
+
+        backend = MockBackend([Answer(seconds=0.1)], runs_ahead=True)
+        async with workshop(backend=backend, journal=SlowOnce()) as shop:
+            shop.arrive("one")
+            shop.arrive("next", ahead=True)
+            await asyncio.sleep(10)
+            assert [(kind, order) for kind, order, _ in shop.journal.said] == [
+                ("answer", "one"), ("finished", "one"), ("answer", "next"), ("finished", "next"),
+            ]  # fmt: skip
 
     run_virtual(body())

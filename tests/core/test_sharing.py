@@ -1,5 +1,7 @@
 """Workers that several batchers share: credits, shares, and what may be expected."""
 
+from dataclasses import replace
+
 import pytest
 from core_kit import AWAY, REFUSED, TIMED_OUT, ask, finish, offer, outputs, sent, teach, worker
 
@@ -9,7 +11,7 @@ from penstock.core.parts import DOUBT
 from penstock.core.refusal import AdmissionRules, refusal
 from penstock.core.rules import BatchingRules
 from penstock.core.sealing import INSIST
-from penstock.types import Outcome, Result
+from penstock.types import Outcome, Result, Rung, WarmUp
 
 SHARED = BatchingRules(policy="greedy", max_batch=4, shared=True, breaker_failures=3, breaker_cooldown=1.0)
 
@@ -251,3 +253,45 @@ def test_a_worker_that_was_lost_has_taken_its_credit_along() -> None:
     batcher.worker_gone(worker(0), 0.0)
     batcher.worker_known(worker(0))
     assert (batcher.fleet.healthy, batcher.fleet.idle) == (1, 0)
+
+
+def full_and_waiting(batcher: Batcher, workers: int) -> None:
+    """So many workers run full batches of ours since 0, and another full one waits for each."""
+    for number in range(workers):
+        rung = Rung(4, 0.1, (0.1,) * 10)
+        batcher.worker_warmed(worker(number), WarmUp((rung,), real=True), 0.0)
+        batcher.worker_ready(worker(number))
+    offer(batcher, *(ask() for _ in range(8 * workers)))
+    assert sent(batcher.step(0.0)) == [4] * workers
+
+
+def test_a_worker_of_ours_is_handed_a_full_batch_ahead_and_needs_no_credit_for_it() -> None:
+    batcher = batcher_that_knows(1, replace(SHARED, ahead=True))
+    full_and_waiting(batcher, 1)
+    ((name, batch),) = batcher.step(0.09).ahead
+    assert (name, batch.size) == (worker(0), 4)
+    batcher.worker_ready(worker(0))  # it was in the line for a moment, and runs this batch now
+    finish(batcher, name, Result(delivered=4), 0.1)
+    assert [each.id for _, each in batcher.step(0.1).dispatches] == [batch.id]
+    finish(batcher, name, Result(delivered=4), 0.2)
+    batcher.step(0.2)
+    assert batcher.fleet.idle == 0, "a credit from before the batch counts no more"
+
+
+def test_what_is_handed_ahead_leaves_the_others_their_share_of_the_workers() -> None:
+    batcher = batcher_that_knows(2, replace(SHARED, ahead=True))
+    full_and_waiting(batcher, 2)
+    batcher.share = 0.25
+    assert len(batcher.step(0.09).ahead) == 0
+    batcher.share = 0.5
+    assert len(batcher.step(0.09).ahead) == 1, "the other worker is the other batcher's, if that wants it"
+    batcher.share = 1.0
+    assert len(batcher.step(0.09).ahead) == 1
+
+
+def test_nothing_goes_ahead_while_a_worker_can_be_expected_to_be_idle_at_once() -> None:
+    batcher = batcher_that_knows(3, replace(SHARED, ahead=True))
+    full_and_waiting(batcher, 2)
+    assert batcher.step(0.09).ahead == [], "one of the two batches is the third worker's"
+    offer(batcher, *(ask(0.09) for _ in range(4)))
+    assert (len(batcher.step(0.09).ahead), batcher.waiting) == (2, 4)

@@ -1,6 +1,6 @@
 """Two batchers, one pool of workers, and credits between them; anything may happen, in any order."""
 
-from collections import Counter
+from collections import Counter, deque
 
 import pytest
 from core_kit import AWAY, REFUSED, TIMED_OUT, ask, held
@@ -33,18 +33,21 @@ class SharedPool(RuleBasedStateMachine):
     policy = "paced"
 
     @initialize(
-        workers=st.integers(1, 3), max_batch=st.sampled_from([1, 4]), reserve=st.sampled_from([0, 0, 1])
-    )
-    def begin(self, workers: int, max_batch: int, reserve: int) -> None:
+        workers=st.integers(1, 3), max_batch=st.sampled_from([1, 4]), reserve=st.sampled_from([0, 0, 1]),
+        ahead=st.booleans(),
+    )  # fmt: skip
+    def begin(self, workers: int, max_batch: int, reserve: int, ahead: bool) -> None:
         rules = BatchingRules(
             policy=self.policy, max_batch=max_batch, reserve=reserve, shared=True, max_lanes=3,
-            breaker_failures=3, breaker_cooldown=0.5,
+            breaker_failures=3, breaker_cooldown=0.5, ahead=ahead,
         )  # fmt: skip
+        self.ahead = ahead
         self.batchers = [Batcher(rules), Batcher(rules)]
         self.wakes: list[float | None] = [None, None]
         self.hungry: list[int] = []  # batchers that have asked for a credit and not got one
         self.credits: list[WorkerId] = []  # for anybody to take
         self.running: dict[WorkerId, tuple[int, Sealed]] = {}
+        self.behind: dict[WorkerId, deque[tuple[int, Sealed]]] = {name: deque() for name in WORKERS}
         self.words: list[Word] = []  # on their way to a batcher
         self.alive: set[WorkerId] = set()
         self.accepted: list[tuple[int, Queued]] = []
@@ -109,12 +112,17 @@ class SharedPool(RuleBasedStateMachine):
         to, batch = self.running.pop(worker)
         size = batch.size if how == "well" else batch.size + 1
         self.words.append((to, worker, batch.id, OUTCOMES.get(how) or Result(delivered=size)))
-        self.credits.append(worker)
+        if self.behind[worker]:
+            self.running[worker] = self.behind[worker].popleft()
+        else:
+            self.credits.append(worker)
 
     @precondition(lambda self: self.words)
     @rule(which=WHICH)
     def a_word_arrives(self, which: int) -> None:
-        to, worker, batch_id, outcome = self.words.pop(which % len(self.words))
+        teller = self.words[which % len(self.words)][1]  # tells of its batches in their order
+        first = next(index for index, word in enumerate(self.words) if word[1] == teller)
+        to, worker, batch_id, outcome = self.words.pop(first)
         self.batchers[to].finished(worker, batch_id, outcome, self.now)
         self.step(to)
 
@@ -141,6 +149,7 @@ class SharedPool(RuleBasedStateMachine):
         """What it had in hand and its credit go with it; its last words may still be on their way."""
         self.alive.discard(worker)
         self.running.pop(worker, None)
+        self.behind[worker].clear()
         self.credits = [credit for credit in self.credits if credit != worker]
         for to, batcher in enumerate(self.batchers):
             if for_good:
@@ -201,14 +210,30 @@ class SharedPool(RuleBasedStateMachine):
             assert (reply.failure is None) is (reply.outcome is Outcome.SUCCESS)
             assert reply.output == b"", "the worker has delivered it"
         for worker, batch in effects.dispatches:
-            assert worker not in self.running, "two batches on one worker"
+            if batch.ahead:
+                continue  # the worker has had it since it was handed over
             assert worker in self.alive
-            assert worker not in self.credits
-            self.running[worker] = which, batch
+            if not self.ahead:
+                assert worker not in self.running, "two batches on one worker"
+                assert worker not in self.credits
+            self.arrives(worker, which, batch)
+        for worker, batch in effects.ahead:
+            assert self.ahead
+            assert worker in self.alive
+            assert all(at != which for at, _ in self.behind[worker]), "two batches ahead"
+            if self.credits.count(worker):  # it comes too late
+                self.credits.remove(worker)
+            self.arrives(worker, which, batch)
         if batcher.wants_worker(now) and which not in self.hungry:
             self.hungry.append(which)
         self.wakes[which] = effects.wake
         self.check(which)
+
+    def arrives(self, worker: WorkerId, which: int, batch: Sealed) -> None:
+        if worker in self.running:
+            self.behind[worker].append((which, batch))
+        else:
+            self.running[worker] = which, batch
 
     def check(self, which: int) -> None:
         batcher, wake = self.batchers[which], self.wakes[which]
@@ -219,13 +244,18 @@ class SharedPool(RuleBasedStateMachine):
             assert which in self.hungry, "something waits, and nobody takes a credit for it"
         undecided = sum(1 for at, request in self.accepted if at == which and not self.outcomes[request.key])
         assert undecided == batcher.waiting + sum(
-            worker.batch.size for worker in batcher.fleet.workers.values() if worker.batch is not None
+            batch.size
+            for worker in batcher.fleet.workers.values()
+            for batch in (worker.batch, worker.ahead)
+            if batch is not None
         )
         for name, (at, batch) in self.running.items():
+            holder = batcher.fleet.workers[name]
             if at == which:
-                assert batcher.fleet.workers[name].batch is batch, "decided while it still runs"
+                assert batch in (holder.batch, holder.ahead), "decided while it still runs"
         hands = [*self.batchers[0].fleet._idle, *self.batchers[1].fleet._idle, *self.credits]
-        assert len(hands) == len(set(hands)), "one credit in two hands"
+        # What is handed ahead may come too late: the worker is in the line by then, and another may have it.
+        assert self.ahead or len(hands) == len(set(hands)), "one credit in two hands"
         assert len(batcher.fleet.workers) <= len(WORKERS)
         assert batcher.fleet.healthy <= len(self.alive)
         for lane in batcher.lanes.values():

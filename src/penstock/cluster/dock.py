@@ -7,6 +7,10 @@
 A batcher may die with a slot it has taken from the line. So a slot that stays free enters the line again, once a
 second and when a batcher is known to be gone. Thereby it can be taken twice. Then the second batch waits here until
 the first is done.
+
+A batcher whose batch a slot runs may hand it the next one ahead (`core.ahead`). The slot gets that at once, so that
+its backend can read it, and does not enter the line in between. If it has, because the batch came too late, it
+leaves the line again.
 """
 
 import asyncio
@@ -37,19 +41,23 @@ class Report(Protocol):
     async def finished(self, batch: Dispatch, outcome: Result | Failure, seconds: float) -> None: ...
 
 
+_Order = tuple[Dispatch, Batch]
+
+
 class _Berth:
     """One slot at the dock."""
 
-    __slots__ = ("model", "order", "ready", "started", "take", "waiting", "worker")
+    __slots__ = ("model", "order", "ready", "started", "take", "telling", "waiting", "worker")
 
     def __init__(self, worker: WorkerId, model: str, take: Callable[[Batch], None]) -> None:
         self.worker = worker
         self.model = model
         self.take = take
         self.ready = False
-        self.order: tuple[Dispatch, Batch] | None = None  # the batch that it has in hand
-        self.waiting: deque[tuple[Dispatch, Batch]] = deque()
+        self.order: _Order | None = None  # the batch that it has in hand
+        self.waiting: deque[_Order] = deque()
         self.started = 0.0
+        self.telling = asyncio.Lock()  # so that the ends of batches are told in their order
 
 
 class RemoteDock:
@@ -145,18 +153,26 @@ class RemoteDock:
 
     def arrived(self, worker: WorkerId, order: Dispatch, batch: Batch) -> None:
         berth = self._berths.get(worker)
-        if berth is None or not berth.ready:
+        if berth is None or not berth.ready or (order.ahead and self.draining):
             self._soon(self._tell(order, NOT_HERE, 0.0))
-        elif berth.order is not None:
-            berth.waiting.append((order, batch))
-        else:
+            return
+        # The slot runs batches in the order in which it gets them, so it gets none before one that waits here.
+        batch.ahead = order.ahead and berth.order is not None and not berth.waiting
+        if berth.order is None:
             self._begin(berth, (order, batch))
+            if order.ahead:
+                self._soon(self._step_out(worker))
+            return
+        if batch.ahead:
+            berth.take(batch)
+        berth.waiting.append((order, batch))
 
-    def _begin(self, berth: _Berth, order: tuple[Dispatch, Batch]) -> None:
+    def _begin(self, berth: _Berth, order: _Order) -> None:
         berth.order = order
         berth.started = order[1].sent = self._clock()
         self._observer.sent(order[1], berth.worker)
-        berth.take(order[1])
+        if not order[1].ahead:  # else the slot has it already
+            berth.take(order[1])
 
     def in_flight(self, worker: WorkerId) -> int:
         berth = self._berths[worker]
@@ -214,11 +230,12 @@ class RemoteDock:
     ) -> None:
         """Tell the end of a batch: first to the gateways, then to the batcher, so that a success of which the
         batcher hears has been delivered."""
-        try:
-            if isinstance(outcome, Result):
-                await self._report.answer(message, outcome, seconds, worker)
-        finally:  # a batcher that hears nothing would hold the slot and its askers until the watchdog comes
-            await self._report.finished(message, outcome, seconds)
+        async with self._berths[worker].telling:
+            try:
+                if isinstance(outcome, Result):
+                    await self._report.answer(message, outcome, seconds, worker)
+            finally:  # a batcher that hears nothing would hold the slot and its askers until the watchdog comes
+                await self._report.finished(message, outcome, seconds)
 
     async def _tell(self, message: Dispatch, outcome: Failure, seconds: float) -> None:
         await self._report.finished(message, outcome, seconds)

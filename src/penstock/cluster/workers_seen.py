@@ -9,7 +9,7 @@ its slots no work. Others take over its batches only after the lease.
 from collections.abc import Mapping
 
 from penstock.ports.registry import Registry
-from penstock.runtime.condition import HEALTHY, LOADING
+from penstock.runtime.condition import DEGRADED, HEALTHY, LOADING
 from penstock.runtime.pump import Pump
 from penstock.types import Rung, WarmUp, WorkerId
 from penstock.words.heartbeats import SlotReport
@@ -85,6 +85,10 @@ class WorkersSeen:
                     pump.loading(slot, said.first_batch_seconds)
             elif worker is not None and worker.ready and worker.batch is None:
                 pump.gone(slot, None)
+            elif worker is not None and worker.ready and said.status == DEGRADED:
+                pump.doubted(
+                    slot
+                )  # it leaves or is full: it finishes what it has, and is handed nothing more
 
     def _hear_of_warm_up(self, pump: Pump, slot: WorkerId, said: SlotReport) -> None:
         """Take in how a slot was warmed up, once. Each heartbeat repeats it, for batchers that come later."""

@@ -9,6 +9,8 @@ is handed ahead that would not go just so in a moment:
 - Its worker has answered since it started, has failed nothing since it last succeeded, is not nearly full, and runs
   nothing that is tried again or feared.
 - No worker is idle, no retry waits, and nobody is set apart. Those go first, and want workers that are idle.
+- Where batchers share the workers, no more of them have a batch of this one ahead than its share. A worker that is
+  handed batch after batch works for nobody else.
 
 `sealing` asks, after the idle workers have had theirs.
 """
@@ -36,6 +38,7 @@ class Ahead:
         parts = self._parts
         return not (
             self._fleet.idle
+            or self._fleet.keeps_its_share
             or parts.draining
             or parts.delivery.waiting
             or parts.apart.known

@@ -16,7 +16,8 @@ was short because batches are usually quick, the breaker opens only at the secon
 
 A worker that takes long for its first batch is loading: nobody counts on it until it is ready.
 
-A busy worker may be handed one batch ahead. That batch begins when the one in hand has ended.
+A busy worker may be handed one batch ahead. That batch begins when the one in hand has ended. A shared worker needs
+no credit for it, and posts none in between.
 
 A shared worker that is away is healthy, and is idle or works for another batcher: it is not known here which. A
 batcher counts on its share of a shared fleet. While fewer workers than that are busy for it, it expects to get one
@@ -258,6 +259,7 @@ class Fleet:
         """What the worker was handed ahead has begun. To be called when the batch before it was released."""
         batch = self.take_back(worker)
         assert batch is not None
+        worker.held = not self.shared  # a credit that it posted before it got the batch is worth nothing now
         worker.batch = batch
         worker.started = now
         self._busy[worker.id] = worker
@@ -265,8 +267,15 @@ class Fleet:
 
     @property
     def unfed(self) -> int:
-        """How many workers are busy, and have nothing to go on with."""
-        return len(self._busy) - self._handed
+        """How many workers have a use for a batch more: they are busy and have nothing to go on with, or can be
+        expected to be idle at once."""
+        return len(self._busy) - self._handed + self.free
+
+    @property
+    def keeps_its_share(self) -> bool:
+        """Whether as many workers have their next batch as we may count on: one more would be kept from those who
+        share them."""
+        return self.shared and self._handed + 1 > self.counted
 
     @property
     def at_work(self) -> Iterable[Worker]:

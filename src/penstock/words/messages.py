@@ -46,6 +46,7 @@ class Dispatch(Struct, array_like=True, tag="d"):
     parameters: bytes
     members: list[Member]
     limit: Amount = 0.0  # seconds that the batch may run; 0: as long as the worker allows
+    ahead: bool = False  # whether the slot was handed it while it ran another, without standing in the line
 
 
 # ---- to the mailbox of a gateway -------------------------------------------------------------------------
@@ -193,7 +194,7 @@ def member_of(request: Accepted, task: str) -> MemberRow:
 
 def encode_dispatch(batch: Batch, batcher: str, slot: str, members: Sequence[MemberRow]) -> bytes:
     """The bytes of a `Dispatch`, whose members may have fewer fields than `Member`."""
-    row = ("d", batch.id, batcher, slot, batch.model, batch.parameters, members, batch.limit)
+    row = ("d", batch.id, batcher, slot, batch.model, batch.parameters, members, batch.limit, batch.ahead)
     return VERSION + _encode(row)
 
 

@@ -1,0 +1,73 @@
+"""A busy worker elsewhere gets its next batch before it has ended the one in hand, if that next batch is full."""
+
+import asyncio
+
+import pytest
+from msgspec import UNSET
+from town import SECONDS, Town, replies, right_answer
+
+from penstock.cluster.announcements import announcement_of
+from penstock.config import Config, Model
+from penstock.testing import run_virtual
+from penstock.types import Outcome
+
+BATCH = 16  # requests in a full batch of the town
+ROUNDS = 12  # batches for each slot
+
+
+@pytest.mark.parametrize("batchers", [1, 2])
+def test_under_full_load_most_batches_are_handed_ahead(batchers: int) -> None:
+    async def body() -> None:
+        town = Town()
+        gateway = await town.add_gateway()
+        for _ in range(batchers):
+            await town.add_batcher()
+        for _ in range(2):
+            await town.add_worker()
+        await town.settle_down()
+        number = 4 * ROUNDS * BATCH
+        askers = []
+        for each in range(number):
+            askers.append(town.send(gateway, each))
+            if each % 8 == 0:  # what comes at once goes to one of the batchers
+                await asyncio.sleep(0.001)
+        answers = await replies(askers)
+        assert [each.output for each in answers] == [right_answer(each) for each in range(number)]
+        assert len(town.executions()) == number
+        # The first batches only teach how long a batch takes, and the last are no longer full.
+        batches = [batch for backend in town.backends for batch in backend.batches]
+        assert sum(batch.ahead for batch in batches) > len(batches) / 2
+        await town.stop()
+
+    run_virtual(body())
+
+
+def test_a_worker_that_leaves_under_full_load_is_handed_nothing_more() -> None:
+    async def body() -> None:
+        town = Town()
+        gateway = await town.add_gateway()
+        await town.add_batcher()
+        leaving, staying = await town.add_worker(), await town.add_worker()
+        await town.settle_down()
+        number = 4 * ROUNDS * BATCH
+        askers = [town.send(gateway, each) for each in range(number)]
+        await asyncio.sleep(4 * SECONDS)
+        assert any(batch.ahead for backend in town.backends[:2] for batch in backend.batches)
+        leaving.retire()
+        assert await leaving.drain(2.0)
+        done = sum(len(backend.batches) for backend in town.backends[:2])
+        answers = await replies(askers)
+        assert {each.outcome for each in answers} == {Outcome.SUCCESS}
+        assert sum(len(backend.batches) for backend in town.backends[:2]) == done
+        assert not staying.why_not_ready()
+        await town.stop()
+
+    run_virtual(body())
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [("app.py:fn", True), ("sim:50ms", True), ("http://host/batch", UNSET), ("grpc://host:1", UNSET)],
+)
+def test_a_worker_says_whether_its_model_takes_batches_ahead(target: str, said: object) -> None:
+    assert announcement_of(Config(models={"x": Model(target)}), "x").ahead is said
