@@ -3,11 +3,8 @@
 import asyncio
 
 import pytest
-from msgspec import UNSET
 from town import SECONDS, Town, replies, right_answer
 
-from penstock.cluster.announcements import announcement_of
-from penstock.config import Config, Model
 from penstock.testing import run_virtual
 from penstock.types import Outcome
 
@@ -65,9 +62,17 @@ def test_a_worker_that_leaves_under_full_load_is_handed_nothing_more() -> None:
     run_virtual(body())
 
 
-@pytest.mark.parametrize(
-    ("target", "said"),
-    [("app.py:fn", True), ("sim:50ms", True), ("http://host/batch", UNSET), ("grpc://host:1", UNSET)],
-)
-def test_a_worker_says_whether_its_model_takes_batches_ahead(target: str, said: object) -> None:
-    assert announcement_of(Config(models={"x": Model(target)}), "x").ahead is said
+def test_a_worker_that_takes_one_batch_at_a_time_is_handed_none_ahead() -> None:
+    async def body() -> None:
+        town = Town(runs_ahead=False)
+        gateway = await town.add_gateway()
+        await town.add_batcher()
+        await town.add_worker()
+        await town.settle_down()
+        number = 4 * ROUNDS * BATCH
+        answers = await replies([town.send(gateway, each) for each in range(number)])
+        assert {each.outcome for each in answers} == {Outcome.SUCCESS}
+        assert not any(batch.ahead for backend in town.backends for batch in backend.batches)
+        await town.stop()
+
+    run_virtual(body())

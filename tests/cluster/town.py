@@ -71,6 +71,7 @@ class Town:
     batch_sizes: str | tuple[int, ...] = "any"
     max_queue: int = Limits().max_queue
     level: Level = field(default_factory=lambda: Level(0))  # of every tenant
+    runs_ahead: bool = True  # whether backends take a batch while they run one
     gateways: list[GatewayMember] = field(default_factory=list)
     batchers: list[BatcherMember] = field(default_factory=list)
     workers: list[WorkerMember] = field(default_factory=list)
@@ -125,7 +126,7 @@ class Town:
 
     def _backends(self, model: str, process: str) -> Callable[[int], Backend]:
         def make(number: int) -> Backend:
-            self.backends.append(MockBackend(self.script))
+            self.backends.append(MockBackend(self.script, runs_ahead=self.runs_ahead))
             return self.backends[-1]
 
         return make

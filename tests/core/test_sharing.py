@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from core_kit import AWAY, REFUSED, TIMED_OUT, ask, finish, offer, outputs, sent, teach, worker
 
+from penstock.core.ahead import ASKED
 from penstock.core.batcher import Batcher
 from penstock.core.forecast import forecast
 from penstock.core.parts import DOUBT
@@ -295,3 +296,28 @@ def test_nothing_goes_ahead_while_a_worker_can_be_expected_to_be_idle_at_once() 
     assert batcher.step(0.09).ahead == [], "one of the two batches is the third worker's"
     offer(batcher, *(ask(0.09) for _ in range(4)))
     assert (len(batcher.step(0.09).ahead), batcher.waiting) == (2, 4)
+
+
+def test_before_anything_goes_ahead_an_idle_worker_has_had_the_time_to_come() -> None:
+    batcher = batcher_that_knows(2, replace(SHARED, ahead=True))
+    full_and_waiting(batcher, 1)
+    batcher.share = 0.5
+    finish(batcher, worker(0), Result(delivered=4), 0.1)
+    batcher.worker_ready(worker(0))
+    assert sent(batcher.step(0.1)) == [4]
+    offer(batcher, *(ask(0.19) for _ in range(4)))
+    effects = batcher.step(0.19)
+    assert effects.ahead == []
+    assert effects.wake == pytest.approx(0.19 + ASKED)
+    assert batcher.wants_worker(0.19)
+    batcher.worker_ready(worker(1))
+    assert [name for name, _ in batcher.step(0.191).dispatches] == [worker(1)]
+
+
+def test_a_worker_that_takes_one_batch_at_a_time_is_handed_none_ahead() -> None:
+    batcher = batcher_that_knows(1, replace(SHARED, ahead=True))
+    batcher.worker_takes(worker(0), one_at_a_time=True)
+    full_and_waiting(batcher, 1)
+    assert batcher.step(0.09).ahead == []
+    batcher.worker_takes(worker(0), one_at_a_time=False)
+    assert len(batcher.step(0.09).ahead) == 1

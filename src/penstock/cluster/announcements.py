@@ -14,8 +14,8 @@ from penstock.config.sections import SUM
 from penstock.config.time_limits import own_limits
 from penstock.words.announcements import ModelAnnouncement
 
-# Fields of the announcement that are not settings: they follow from the target, or are known once it has started.
-_LEARNED = ("takes_parameters", "parameter_names", "scalar_parameters", "ahead", "format")
+# Fields of the announcement that are not settings: which parameters a function takes is known once it has started.
+_LEARNED = ("takes_parameters", "parameter_names", "scalar_parameters", "format")
 # Fields that are left out where they have their default.
 _SPARED = {"batch_sizes": ANY, "batch_cost": SUM}
 _CONFIGURED = [name for name in ModelAnnouncement.__struct_fields__ if name not in (*_LEARNED, *_SPARED)]
@@ -33,7 +33,6 @@ def announcement_of(
         takes_parameters=takes_parameters,
         parameter_names=parameter_names,
         scalar_parameters=model.protocol == "grpc",
-        ahead=UNSET if model.protocol else True,
         batch_cost=UNSET if model.batch_cost == SUM else model.batch_cost,
         batch_sizes=UNSET if model.batch_sizes == ANY else model.batch_sizes,
     )

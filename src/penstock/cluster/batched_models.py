@@ -73,13 +73,13 @@ class BatchedModels:
             log.warning("a model was announced anew; restart the batchers to follow", extra={"model": name})
             return
         try:
-            self._open(name, with_model(self._config, name, said), ahead=said.ahead is True)
+            self._open(name, with_model(self._config, name, said))
         except Exception as error:  # the others are served, and this one is tried again at the next look
             del self._announced[name]
             self._bus.aside.add("model", name, f"{type(error).__name__}: {error}", repr(said).encode())
 
-    def _open(self, name: str, config: Config, *, ahead: bool) -> None:
-        batcher = Batcher(replace(batching_rules(name, config), shared=True, ahead=ahead))
+    def _open(self, name: str, config: Config) -> None:
+        batcher = Batcher(replace(batching_rules(name, config), shared=True))
         admission = Admission(batcher, admission_rules(config), self._capacity)
         self._on_model(name)
         pump = Pump(batcher, self._deliver, self._observer, self._loop, self._clock)

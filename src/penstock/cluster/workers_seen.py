@@ -73,6 +73,7 @@ class WorkersSeen:
             known[slot] = said.model
             if said.warm_up or said.warm_up_too_large is not None:
                 self._hear_of_warm_up(pump, slot, said)
+            pump.batcher.worker_takes(slot, one_at_a_time=not said.runs_ahead)
             worker = pump.batcher.fleet.workers.get(slot)
             if silent:
                 if worker is not None and worker.ready:
@@ -86,9 +87,7 @@ class WorkersSeen:
             elif worker is not None and worker.ready and worker.batch is None:
                 pump.gone(slot, None)
             elif worker is not None and worker.ready and said.status == DEGRADED:
-                pump.doubted(
-                    slot
-                )  # it leaves or is full: it finishes what it has, and is handed nothing more
+                pump.doubted(slot)  # the slot leaves or is full: it finishes what it has, and gets no more
 
     def _hear_of_warm_up(self, pump: Pump, slot: WorkerId, said: SlotReport) -> None:
         """Take in how a slot was warmed up, once. Each heartbeat repeats it, for batchers that come later."""

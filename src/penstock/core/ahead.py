@@ -6,11 +6,12 @@ is handed ahead that would not go just so in a moment:
 - It is full: by the policy, and no larger one would be better. As much waits for every other worker that has
   nothing to go on with, so that none of them has a use for it, whichever is idle first.
 - Its worker should end within `LEAD`, and all that waits can make it behind that.
-- Its worker has answered since it started, has failed nothing since it last succeeded, is not nearly full, and runs
-  nothing that is tried again or feared.
+- Its worker can take a batch while it runs one, has answered since it started, has failed nothing since it last
+  succeeded, is not nearly full, and runs nothing that is tried again or feared.
 - No worker is idle, no retry waits, and nobody is set apart. Those go first, and want workers that are idle.
 - Where batchers share the workers, no more of them have a batch of this one ahead than its share. A worker that is
-  handed batch after batch works for nobody else.
+  handed batch after batch works for nobody else. And requests have waited for `ASKED`, so that the credit of an idle
+  worker would have come.
 
 `sealing` asks, after the idle workers have had theirs.
 """
@@ -24,6 +25,7 @@ from penstock.core.parts import Parts
 from penstock.types import Seconds
 
 LEAD = 0.02  # seconds before the end of a batch: enough to hand over, and to read, a large one
+ASKED = 0.005  # seconds in which the credit of an idle worker comes to whoever asks for one
 EASY = 0.8  # a worker that is fuller than this may be about to pause, and takes no batch ahead
 
 
@@ -31,6 +33,16 @@ class Ahead:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._fleet, self._curve = parts.fleet, parts.curve
+        self._wanting_since: Seconds = (
+            inf  # when requests began to wait while no worker was idle; inf: they do not
+        )
+
+    def notice(self, now: Seconds, *, waiting: bool) -> None:
+        """Take in whether requests wait, and whether a worker is idle. To be called at each step."""
+        if not waiting or self._fleet.idle:
+            self._wanting_since = inf
+        elif self._wanting_since == inf:
+            self._wanting_since = now
 
     @property
     def possible(self) -> bool:
@@ -62,6 +74,7 @@ class Ahead:
         assert batch is not None
         return (
             worker.ahead is None
+            and not worker.one_at_a_time
             and worker.ready
             and bool(worker.met)
             and not worker.failures
@@ -88,4 +101,6 @@ class Ahead:
             lane.ahead_from = needed
             return inf
         late = GUARD * max(self._curve.spread, LEAST_SPREAD) * (ends - worker.started)
-        return ends - LEAD if lane.give_up >= ends + late else inf
+        if lane.give_up < ends + late:
+            return inf
+        return max(ends - LEAD, self._wanting_since + ASKED) if self._fleet.shared else ends - LEAD

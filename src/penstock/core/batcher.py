@@ -166,6 +166,10 @@ class Batcher:
         self.changes += 1
         self.fleet.known(worker)
 
+    def worker_takes(self, worker: WorkerId, *, one_at_a_time: bool) -> None:
+        """Note whether the worker may be handed a batch while it runs one."""
+        self.fleet.workers.setdefault(worker, Worker(worker)).one_at_a_time = one_at_a_time
+
     def worker_lent(self, worker: WorkerId) -> None:
         """The worker's credit was given back."""
         self.fleet.lent(worker)

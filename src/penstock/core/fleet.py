@@ -47,6 +47,7 @@ class Worker:
     pressure: float = 0.0  # how full it said that it is, after its last batch
     started: Seconds = 0.0
     back_at: Seconds | None = None  # for a worker that is gone, when it may be back, if anybody knows
+    one_at_a_time: bool = False  # whether it is never handed a batch ahead
     loading: bool = False  # whether it is gone with its first batch, which loads or compiles
     loads_in: Seconds | None = None  # seconds that its first batch took last time, if anybody knows
     # Until when it is not known whether it is back: it was lost with a batch, in a shared fleet.

@@ -167,6 +167,8 @@ class Sealing:
 
     def _seal_ahead(self, lanes: list[Lane], now: Seconds, effects: Effects) -> Seconds:
         """Hand full batches to workers that are about to be idle. Gives when to look again."""
+        lanes = [lane for lane in lanes if lane.buffer.waiting]
+        self._ahead.notice(now, waiting=bool(lanes))
         while (lanes := [lane for lane in lanes if lane.buffer.waiting]) and self._ahead.possible:
             lane = self._turns.in_order(lanes, strict=self._rules.tiers.strict)[0] if lanes[1:] else lanes[0]
             if not self._ahead.may_have_enough(lane):

@@ -88,6 +88,7 @@ def report_of(
         warm_up_length=warm_up.length,
         takes_bytes=takes_bytes(slot),
         largest_fitting=largest_fitting,
+        runs_ahead=slot.runs_ahead,
     )
 
 

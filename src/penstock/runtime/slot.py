@@ -119,6 +119,11 @@ class Slot:
         dock.gone(worker, None)
 
     @property
+    def runs_ahead(self) -> bool:
+        """Whether the backend can get a batch ready while it runs another."""
+        return bool(getattr(self.backend, "runs_ahead", False))
+
+    @property
     def first_seconds(self) -> float | None:
         """How long a first batch takes, as far as is known."""
         return self._first_batches.longest
@@ -135,7 +140,7 @@ class Slot:
             and self._running + len(self._given) == 1
             and self._answered
             and self._successor is None
-            and getattr(self.backend, "runs_ahead", False)
+            and self.runs_ahead
         ):
             batch = self._handed.popleft()
             if not self._handed:

@@ -40,15 +40,11 @@ class ModelAnnouncement(RegistryWord, kw_only=True):
     batch_cost: str | UnsetType = UNSET
     # The sizes that a batch may have. Absent if any size is allowed, which is all that an older process knows.
     batch_sizes: str | tuple[int, ...] | UnsetType = UNSET
-    # Whether a worker may be handed its next batch while it runs one. Absent if not, as with an older process.
-    ahead: bool | UnsetType = UNSET
 
     @property
     def batching(self) -> "ModelAnnouncement":
-        """The part that a batcher cannot follow without a restart. Only gateways have a use for the parameters; and
-        an older worker, which does not say `ahead`, can be handed batches ahead too: it keeps them until it is
-        free."""
-        return structs.replace(self, takes_parameters=True, parameter_names=None, ahead=UNSET)
+        """The part that matters to a batcher: only gateways have a use for the rest."""
+        return structs.replace(self, takes_parameters=True, parameter_names=None)
 
 
 read_announcement = reader(ModelAnnouncement)

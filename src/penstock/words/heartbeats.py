@@ -79,6 +79,9 @@ class SlotReport(Struct, kw_only=True):
     warm_up_length: Count = 0  # bytes of its input
     takes_bytes: bool = False  # whether an input may be bytes; an older worker takes none
     largest_fitting: Count | None = None  # the largest batch that fits into memory; None while all do
+    runs_ahead: bool = (
+        False  # whether it may be handed a batch while it runs one; an older worker does not say
+    )
 
 
 class WorkerHeartbeat(Heartbeat, kw_only=True):

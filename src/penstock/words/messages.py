@@ -194,8 +194,8 @@ def member_of(request: Accepted, task: str) -> MemberRow:
 
 def encode_dispatch(batch: Batch, batcher: str, slot: str, members: Sequence[MemberRow]) -> bytes:
     """The bytes of a `Dispatch`, whose members may have fewer fields than `Member`."""
-    row = ("d", batch.id, batcher, slot, batch.model, batch.parameters, members, batch.limit, batch.ahead)
-    return VERSION + _encode(row)
+    row = ("d", batch.id, batcher, slot, batch.model, batch.parameters, members, batch.limit)
+    return VERSION + _encode((*row, True) if batch.ahead else row)
 
 
 def decode(body: bytes) -> Message:
