@@ -10,7 +10,7 @@ is handed ahead that would not go just so in a moment:
   succeeded, is not nearly full, and runs nothing that is tried again or feared.
 - No worker is idle, no retry waits, and nobody is set apart. Those go first, and want workers that are idle.
 - Where batchers share the workers, no more of them have a batch of this one ahead than its share. A worker that is
-  handed batch after batch works for nobody else. And requests have waited for `ASKED`, so that the credit of an idle
+  handed batch after batch works for nobody else. Requests have waited for `ASKED`, so that the credit of an idle
   worker would have come.
 
 `sealing` asks, after the idle workers have had theirs.
