@@ -1,0 +1,130 @@
+"""Traces the requests of the data plane. `roles/data_plane.py` puts it in front of everything else, if the
+configuration asks for traces.
+
+A request that is not traced is handed on as it is. One that is traced goes on with the traceparent of its own span,
+and so do its waits, its batches and its backend. Doors for everybody (`/docs`) are not traced.
+"""
+
+from collections.abc import Callable
+
+from penstock.edge.answer import Answer
+from penstock.edge.app import App
+from penstock.edge.caller import Caller, Render, nothing_asked
+from penstock.edge.fields import Headers, trace
+from penstock.edge.heads import POST, Head
+from penstock.edge.url import split
+from penstock.ports import Leaving
+from penstock.ports.tracing import RequestSpan, RequestTracer, Served
+from penstock.types import Reply
+
+LEFT = "CLIENT_LEFT"  # the error code where a client leaves before anything was decided
+
+
+class Traced:
+    """Implements `edge.app.App`, and hands requests on to another `App`."""
+
+    def __init__(self, app: App, tracer: RequestTracer, path_of: Callable[[bytes], str]) -> None:
+        """`path_of`: the path of the door that a URL leads to; empty if requests there are not traced."""
+        self._app, self._tracer, self._path_of = app, tracer, path_of
+        self._begin = tracer.begin
+
+    def handle_ordinary(self, caller: Caller, head: Head, body: bytes) -> None:
+        span = self._begin(head.traceparent, head.tracestate)
+        if span is None:
+            self._app.handle_ordinary(caller, head, body)
+            return
+        route = self._path_of(head.url)
+        if route:
+            head.traceparent = span.traceparent
+            if span.is_new:
+                head.tracestate = None
+            if span.recorded:
+                caller = TracedCaller(caller, span, POST, head.url, route)
+        self._app.handle_ordinary(caller, head, body)
+
+    def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
+        parent, state = trace(headers)
+        span = self._begin(
+            None if parent is None else parent.encode(), None if state is None else state.encode()
+        )
+        route = "" if span is None else self._path_of(url)
+        if span is not None and route:
+            headers = {**headers, b"traceparent": span.traceparent}
+            if span.is_new:
+                headers.pop(b"tracestate", None)
+            if span.recorded:
+                caller = TracedCaller(caller, span, method, url, route)
+        self._app.handle(caller, method, url, headers, body)
+
+    def who(self, method: bytes, url: bytes, headers: Headers) -> str:
+        return self._app.who(method, url, headers)
+
+    def refuse(self, caller: Caller, exc: Exception, url: bytes, headers: Headers) -> None:
+        self._app.refuse(caller, exc, url, headers)
+
+
+class TracedCaller:
+    """A caller whose request is traced. Its span ends with the answer, or when the client leaves."""
+
+    __slots__ = ("_caller", "_method", "_render", "_reply", "_route", "_span", "_url")
+
+    def __init__(self, caller: Caller, span: RequestSpan, method: bytes, url: bytes, route: str) -> None:
+        self._caller, self._method, self._url, self._route = caller, method, url, route
+        self._span: RequestSpan | None = span  # None: it has ended
+        self._reply: Reply | None = None
+        self._render: Render = nothing_asked
+
+    @property
+    def leaving(self) -> Leaving | None:
+        return self._caller.leaving
+
+    @leaving.setter
+    def leaving(self, leaving: Leaving | None) -> None:
+        self._caller.leaving = None if leaving is None else _TracedLeaving(leaving, self)
+
+    @property
+    def render(self) -> Render:
+        return self._render
+
+    @render.setter
+    def render(self, render: Render) -> None:
+        self._render = render
+
+        def noted(reply: Reply, now: float) -> Answer:
+            answer = render(reply, now)
+            self._end(answer.status, "" if reply.failure is None else reply.failure.code)
+            return answer
+
+        self._caller.render = noted
+
+    def reply(self, reply: Reply) -> None:
+        self._reply = reply
+        self._caller.reply(reply)
+        self._end(0, "" if reply.failure is None else reply.failure.code)
+
+    def respond(self, answer: Answer, tenant: str = "") -> None:
+        self._end(answer.status, answer.code)
+        self._caller.respond(answer, tenant)
+
+    def left(self) -> None:
+        self._end(0, LEFT)
+
+    def _end(self, status: int, code: str) -> None:
+        """End the span; the first call counts."""
+        span, self._span = self._span, None
+        if span is not None:
+            path = split(self._url)[0]
+            span.ended(Served(self._method.decode(), path, self._route, status, code, self._reply))
+
+
+class _TracedLeaving:
+    """What is told that the client has left, and then the span."""
+
+    __slots__ = ("_caller", "_leaving")
+
+    def __init__(self, leaving: Leaving, caller: TracedCaller) -> None:
+        self._leaving, self._caller = leaving, caller
+
+    def left(self) -> None:
+        self._leaving.left()
+        self._caller.left()
