@@ -29,6 +29,7 @@ from penstock.adapters.tracing.otlp import (
     request,
     request_head,
     span,
+    title,
 )
 
 RESOURCE: dict[str, Value] = {"service.name": "penstock", "process.pid": 7}
@@ -101,7 +102,7 @@ def test_a_span_is_encoded_as_opentelemetry_encodes_it(
     remote = remote and parent is not None
     told = b"".join(attribute(key, value) for key, value in said.items())
     written = span(
-        own, above, name, kind, *times, told, state=state, links=[link(to) for to in links], failed=failed,
+        own, above, title(name, kind), *times, told, state=state, links=[link(to) for to in links], failed=failed,
         remote=remote,
     )  # fmt: skip
     ours = ExportTraceServiceRequest.FromString(
@@ -119,7 +120,7 @@ def test_a_span_is_encoded_as_opentelemetry_encodes_it(
 def test_flags_say_that_it_is_sampled_and_where_its_parent_is() -> None:
     own = Context(b"t" * 16, b"s" * 8)
     for remote, flags in ((False, 0x101), (True, 0x301)):
-        written = span(own, b"p" * 8, "name", Kind.SERVER, 1, 2, b"", links=[link(own)], remote=remote)
+        written = span(own, b"p" * 8, title("name", Kind.SERVER), 1, 2, b"", links=[link(own)], remote=remote)
         [read] = ExportTraceServiceRequest.FromString(
             request(request_head(RESOURCE, "penstock", "1"), [written])
         ).resource_spans[0].scope_spans[0].spans  # fmt: skip

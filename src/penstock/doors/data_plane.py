@@ -142,7 +142,7 @@ class DataPlane:
 
     def path_of(self, url: bytes) -> str:
         """Returns the path of the door that a URL leads to; empty if it leads to none, or to one for everybody."""
-        door = self._table.find_by_url(url)
+        door = self._asking.get(url) or self._table.find_by_url(url)
         return "" if door is None or door.public else door.path
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:

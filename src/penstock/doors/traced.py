@@ -64,23 +64,32 @@ class Traced:
 
 
 class TracedCaller:
-    """A caller whose request is traced. Its span ends with the answer, or when the client leaves."""
+    """A caller whose request is traced. Its span ends with the answer, or when the client leaves. A connection may
+    keep this until its next request comes, so nothing of the request is kept here once its span has ended."""
 
-    __slots__ = ("_caller", "_method", "_render", "_reply", "_route", "_span", "_url")
+    __slots__ = ("_caller", "_leaving", "_method", "_render", "_reply", "_route", "_span", "_url")
 
     def __init__(self, caller: Caller, span: RequestSpan, method: bytes, url: bytes, route: str) -> None:
         self._caller, self._method, self._url, self._route = caller, method, url, route
         self._span: RequestSpan | None = span  # None: it has ended
         self._reply: Reply | None = None
+        self._leaving: Leaving | None = None
         self._render: Render = nothing_asked
 
     @property
     def leaving(self) -> Leaving | None:
-        return self._caller.leaving
+        return self._leaving
 
     @leaving.setter
     def leaving(self, leaving: Leaving | None) -> None:
-        self._caller.leaving = None if leaving is None else _TracedLeaving(leaving, self)
+        self._leaving = leaving
+        self._caller.leaving = None if leaving is None else self
+
+    def left(self) -> None:
+        leaving = self._leaving
+        if leaving is not None:
+            leaving.left()
+        self._end(0, LEFT)
 
     @property
     def render(self) -> Render:
@@ -89,13 +98,12 @@ class TracedCaller:
     @render.setter
     def render(self, render: Render) -> None:
         self._render = render
+        self._caller.render = self._rendered
 
-        def noted(reply: Reply, now: float) -> Answer:
-            answer = render(reply, now)
-            self._end(answer.status, "" if reply.failure is None else reply.failure.code)
-            return answer
-
-        self._caller.render = noted
+    def _rendered(self, reply: Reply, now: float) -> Answer:
+        answer = self._render(reply, now)
+        self._end(answer.status, "" if reply.failure is None else reply.failure.code)
+        return answer
 
     def reply(self, reply: Reply) -> None:
         self._reply = reply
@@ -106,25 +114,11 @@ class TracedCaller:
         self._end(answer.status, answer.code)
         self._caller.respond(answer, tenant)
 
-    def left(self) -> None:
-        self._end(0, LEFT)
-
     def _end(self, status: int, code: str) -> None:
         """End the span; the first call counts."""
-        span, self._span = self._span, None
+        span, reply = self._span, self._reply
+        self._span = self._reply = self._leaving = None
         if span is not None:
-            path = split(self._url)[0]
-            span.ended(Served(self._method.decode(), path, self._route, status, code, self._reply))
-
-
-class _TracedLeaving:
-    """What is told that the client has left, and then the span."""
-
-    __slots__ = ("_caller", "_leaving")
-
-    def __init__(self, leaving: Leaving, caller: TracedCaller) -> None:
-        self._leaving, self._caller = leaving, caller
-
-    def left(self) -> None:
-        self._leaving.left()
-        self._caller.left()
+            url, route = self._url, self._route
+            path = route if url.decode("latin-1") == route else split(url)[0]
+            span.ended(Served(self._method.decode(), path, route, status, code, reply))

@@ -10,10 +10,11 @@ run is below.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from penstock.adapters.tracing.context import SAMPLED, Context, Ids, context_of
 from penstock.adapters.tracing.exporter import Exporter
-from penstock.adapters.tracing.otlp import Kind, attribute, attributes, framed, key_value, link, span
+from penstock.adapters.tracing.otlp import Kind, TextAttribute, attribute, attributes, link, span, title
 from penstock.adapters.tracing.run_spans import Runner, run_span
 from penstock.ports import BatchObserver
 from penstock.types import Batch, Execution, Failure, Request, Traced
@@ -24,6 +25,15 @@ WAITS = attributes(SYSTEM | {"messaging.operation.name": "wait", "messaging.oper
 PROCESSES = attributes(
     SYSTEM | {"messaging.operation.name": "process", "messaging.operation.type": "process"}
 )
+
+
+_ID = TextAttribute("penstock.request_id")
+
+
+@lru_cache(4096)  # of few models, tiers and attempts
+def _waits(model: str, tier: str, attempt: int) -> bytes:
+    told = WAITS + attribute("messaging.destination.name", model) + attribute("penstock.tier", tier)
+    return told + attribute("penstock.attempt", attempt) if attempt > 1 else told
 
 
 class OpenBatch(Traced, eq=False):
@@ -68,12 +78,7 @@ class BatchSpans(BatchObserver):
         first, above = members[0]
         own = Context(above.trace, self._ids.span())
         waits = [Context(above.trace, self._ids.span()) for _, above in members]
-        told = WAITS + attribute("messaging.destination.name", batch.model)
-        if batch.attempt > 1:
-            told += attribute("penstock.attempt", batch.attempt)
-        to_batch = [link(own)]
-        for (request, above), wait in zip(members, waits, strict=True):
-            self._waited(batch, request, above, wait, to_batch if above.trace != own.trace else [], told, now)
+        self._waited(batch, members, waits, own, now)
         run = None if self._runners is None else Context(own.trace, self._ids.span())
         return OpenBatch(
             (run or own).traceparent, first.tracestate, own=own, parent=waits[0].span,
@@ -83,24 +88,34 @@ class BatchSpans(BatchObserver):
     def _waited(
         self,
         batch: Batch,
-        request: Request,
-        above: Context,
+        members: Sequence[tuple[Request, Context]],
+        waits: Sequence[Context],
         own: Context,
-        links: list[bytes],
-        told: bytes,
         now: float,
     ) -> None:
-        told += attribute("penstock.tier", self._tiers.get(request.tier, str(request.tier)))
-        told += framed(9, key_value("penstock.request_id", request.request_id))
-        wall = self._exporter.wall
-        # A retry waits since the batch before it has failed.
-        began = batch.sealed if batch.retry else request.arrival
-        self._exporter.add(
-            span(
-                own, above.span, f"wait {batch.model}", Kind.PRODUCER, wall(began), wall(now), told,
-                state=request.tracestate, links=links, remote=self._runners is None,
+        """Write the waits of the members of a batch. `own`: of the batch."""
+        add, wall, tiers = self._exporter.add, self._exporter.wall, self._tiers
+        named, end, remote = title(f"wait {batch.model}", Kind.PRODUCER), wall(now), self._runners is None
+        to_batch = [link(own)]
+        for (request, above), wait in zip(members, waits, strict=True):
+            tier = tiers.get(request.tier, str(request.tier))
+            told = _waits(batch.model, tier, batch.attempt) + _ID(request.request_id)
+            # A retry waits since the batch before it has failed.
+            start = wall(batch.sealed if batch.retry else request.arrival)
+            links = to_batch if above.trace != own.trace else ()
+            add(
+                span(
+                    wait,
+                    above.span,
+                    named,
+                    start,
+                    end,
+                    told,
+                    state=request.tracestate,
+                    links=links,
+                    remote=remote,
+                )
             )
-        )  # fmt: skip
 
     def ended(self, batch: Batch, execution: Execution, failure: Failure | None) -> None:
         traced = batch.traced
@@ -125,7 +140,7 @@ class BatchSpans(BatchObserver):
             part = [attribute("penstock.batch.part", f"{at // most + 1}/{len(parts)}")] if parts[1:] else []
             exporter.add(
                 span(
-                    own, traced.parent, f"process {batch.model}", Kind.CONSUMER, start, end,
+                    own, traced.parent, title(f"process {batch.model}", Kind.CONSUMER), start, end,
                     b"".join((*told, *part)), state=state, links=links[at : at + most],
                     failed=failure is not None,
                 )

@@ -31,8 +31,14 @@ class Kind(IntEnum):
     CONSUMER = 5
 
 
+_SMALL = tuple(bytes((number,)) for number in range(128))
+SHORT = 100  # bytes of a text: every length around it then takes one byte
+
+
 def varint(number: int) -> bytes:
     """A whole number that is not negative."""
+    if number < 0x80:
+        return _SMALL[number]
     written = bytearray()
     while number > 0x7F:
         written.append(number & 0x7F | 0x80)
@@ -69,9 +75,27 @@ def attributes(said: Mapping[str, Value]) -> bytes:
     return b"".join([attribute(key, value) for key, value in said.items()])
 
 
+class TextAttribute:
+    """An attribute whose text is another one each time, such as an id."""
+
+    def __init__(self, key: str) -> None:
+        self._key, self._before = key, framed(1, key.encode()) + b"\x12"
+
+    def __call__(self, text: str) -> bytes:
+        said = text.encode(errors="replace")
+        size, before = len(said), self._before
+        if size + len(before) > SHORT:
+            return framed(9, key_value(self._key, text))
+        small = _SMALL
+        return b"".join(
+            (b"\x4a", small[len(before) + size + 3], before, small[size + 2], b"\x0a", small[size], said)
+        )
+
+
 @lru_cache(4096)
-def _name(name: str, kind: Kind) -> bytes:
-    return framed(5, name.encode()) + bytes((0x30, kind))
+def title(name: str, kind: Kind) -> bytes:
+    """The name and the kind of a span."""
+    return framed(5, name.encode(errors="replace")) + bytes((0x30, kind))
 
 
 @lru_cache(256)
@@ -86,8 +110,7 @@ def link(to: Context) -> bytes:
 def span(
     own: Context,
     parent: bytes,
-    name: str,
-    kind: Kind,
+    named: bytes,
     start: int,
     end: int,
     told: bytes,
@@ -98,11 +121,12 @@ def span(
     remote: bool = False,
 ) -> bytes:
     """One span. `parent`: the id of the span above it, empty if there is none; `remote`: whether that is in another
-    process. `start` and `end`: nanoseconds since the epoch. `told`: attributes, as `attribute` wrote them."""
+    process. `named`: its `title`. `start` and `end`: nanoseconds since the epoch. `told`: attributes, as
+    `attribute` wrote them."""
     content = b"".join(
         (
             _TRACE, own.trace, _SPAN, own.span, _state(state) if state else b"",
-            _PARENT + parent if parent else b"", _name(name, kind), _TIMES(0x39, start, 0x41, end), told,
+            _PARENT + parent if parent else b"", named, _TIMES(0x39, start, 0x41, end), told,
             *links, _FAILED if failed else b"", _ELSEWHERE if remote else _HERE,
         )
     )  # fmt: skip

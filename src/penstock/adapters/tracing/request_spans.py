@@ -1,15 +1,17 @@
 """Spans of requests at their gateway. `doors/traced.py` asks which requests are traced, and tells how they end."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from penstock.adapters.tracing.context import SAMPLED, Context, Ids, context_of
 from penstock.adapters.tracing.exporter import Exporter
-from penstock.adapters.tracing.otlp import Kind, attribute, framed, key_value, span
+from penstock.adapters.tracing.otlp import Kind, TextAttribute, Value, attribute, attributes, span, title
 from penstock.adapters.tracing.sampler import Sampler
 from penstock.ports import Clock
 from penstock.ports.tracing import Served
 
 SERVER_FAULT = 500  # statuses from here on are failures of the server, and not of its client
+_PATH, _ID = TextAttribute("url.path"), TextAttribute("penstock.request_id")
 
 
 class NotRecorded:
@@ -78,31 +80,43 @@ class RequestSpans:
 
     def ended(self, own: Context, parent: bytes, state: str | None, began: float, served: Served) -> None:
         method, path, route, status, code, reply = served
-        told = [
-            self._scheme,
-            attribute("http.request.method", method),
-            attribute("http.route", route),
-            framed(9, key_value("url.path", path)) if path != route else attribute("url.path", path),
-        ]
-        if status:
-            told.append(attribute("http.response.status_code", status))
-        if code:
-            told.append(attribute("error.type", code))
+        told = [_served(method, route, status, code), self._scheme]
+        told.append(_PATH(path))
         if reply is not None:
             request, execution = reply.request, reply.execution
-            told.append(framed(9, key_value("penstock.request_id", request.request_id)))
-            told.append(attribute("penstock.model", request.model))
-            told.append(attribute("penstock.tier", self._tiers.get(request.tier, str(request.tier))))
-            if request.tenant:
-                told.append(attribute("penstock.tenant", request.tenant))
+            tier = self._tiers.get(request.tier, str(request.tier))
+            told += (_ID(request.request_id), _asked(request.model, tier, request.tenant))
             if execution is not None:
-                told.append(attribute("penstock.cached", execution.cached))
-                told.append(attribute("penstock.batch.size", execution.batch_size))
+                told.append(_executed(execution.cached, execution.batch_size))
         wall, exporter = self._exporter.wall, self._exporter
-        failed = bool(code) and not 0 < status < SERVER_FAULT
         exporter.add(
             span(
-                own, parent, f"{method} {route}", Kind.SERVER, wall(began), wall(self._clock()),
-                b"".join(told), state=state, failed=failed, remote=bool(parent),
+                own, parent, title(f"{method} {route}", Kind.SERVER), wall(began), wall(self._clock()),
+                b"".join(told), state=state, failed=bool(code) and not 0 < status < SERVER_FAULT,
+                remote=bool(parent),
             )
         )  # fmt: skip
+
+
+# Attributes that go together. Few are different, so that most are written once.
+
+
+@lru_cache(4096)
+def _served(method: str, route: str, status: int, code: str) -> bytes:
+    told: dict[str, Value] = {"http.request.method": method, "http.route": route}
+    if status:
+        told["http.response.status_code"] = status
+    if code:
+        told["error.type"] = code
+    return attributes(told)
+
+
+@lru_cache(4096)
+def _asked(model: str, tier: str, tenant: str) -> bytes:
+    told: dict[str, Value] = {"penstock.model": model, "penstock.tier": tier}
+    return attributes(told | {"penstock.tenant": tenant} if tenant else told)
+
+
+@lru_cache(4096)
+def _executed(cached: bool, size: int) -> bytes:
+    return attributes({"penstock.cached": cached, "penstock.batch.size": size})

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from penstock.adapters.tracing.context import Context, Ids, context_of, is_sampled
 from penstock.adapters.tracing.exporter import Exporter
-from penstock.adapters.tracing.otlp import Kind, attribute, span
+from penstock.adapters.tracing.otlp import Kind, attribute, span, title
 from penstock.ports import BatchObserver
 from penstock.types import Batch, Execution, Failure, Traced, WorkerId
 
@@ -78,7 +78,7 @@ def run_span(
     if failure is not None:
         told.append(attribute("error.type", failure.code))
     return span(
-        own, parent, f"run {batch.model}", runner.kind, exporter.wall(execution.started),
+        own, parent, title(f"run {batch.model}", runner.kind), exporter.wall(execution.started),
         exporter.wall(execution.ended), b"".join(told), state=state, failed=failure is not None, remote=remote,
     )  # fmt: skip
 
