@@ -10,7 +10,7 @@ import pytest
 from tracing_kit import keeping
 
 from penstock.adapters.tracing import exporter as exporter_module
-from penstock.adapters.tracing.exporter import Exporter, Gathering, NotTaken
+from penstock.adapters.tracing.exporter import Exporter, Gathering, NotTaken, Wall
 from penstock.adapters.tracing.otlp import request_head
 from penstock.adapters.tracing.receiver import Receiver, ReceiverSettings
 from penstock.errors import UserMistake
@@ -96,6 +96,18 @@ def test_spans_that_a_receiver_takes_in_part_are_counted_for_what_they_are() -> 
 # ---- the exporter by itself ----------------------------------------------------------------------------------
 
 
+class Noted:
+    """A record of one span."""
+
+    spans = 1
+
+    def __init__(self, span: bytes) -> None:
+        self._span = span
+
+    def write(self, wall: Wall) -> list[bytes]:
+        return [self._span]
+
+
 class Gate:
     """A `Post` that takes nothing until it is opened."""
 
@@ -130,7 +142,7 @@ def test_what_is_gathered_goes_together_when_it_is_enough_and_the_rest_at_the_en
     async def body(exporter: Exporter, gate: Gate) -> None:
         gate.opened.set()
         for number in range(5):
-            exporter.add(b"%d" % number)
+            exporter.add(Noted(b"%d" % number))
         assert exporter.waiting >= 1
         await exporter.close()
         assert gate.taken == [[b"0", b"1"], [b"2", b"3"], [b"4"]]
@@ -143,7 +155,7 @@ def test_what_is_gathered_goes_together_when_it_is_enough_and_the_rest_at_the_en
 def test_what_is_more_than_may_wait_is_dropped_and_what_waited_is_sent() -> None:
     async def body(exporter: Exporter, gate: Gate) -> None:
         for number in range(10):
-            exporter.add(b"%d" % number)
+            exporter.add(Noted(b"%d" % number))
         assert (exporter.dropped, exporter.waiting) == (6, 4)
         gate.opened.set()
         await exporter.close()
@@ -153,19 +165,6 @@ def test_what_is_more_than_may_wait_is_dropped_and_what_waited_is_sent() -> None
     exporting(body, Gathering(most_waiting=4, together=2, delay=60))
 
 
-def test_large_spans_are_bounded_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exporter_module, "MOST_BYTES", 10)
-
-    async def body(exporter: Exporter, gate: Gate) -> None:
-        exporter.add(b"x" * 8)
-        exporter.add(b"x" * 8)
-        assert (exporter.dropped, exporter.waiting) == (1, 1)
-        gate.opened.set()
-        await exporter.close()
-
-    exporting(body, Gathering(together=1, delay=60))
-
-
 def test_at_the_end_a_receiver_that_does_not_take_spans_is_not_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -173,7 +172,7 @@ def test_at_the_end_a_receiver_that_does_not_take_spans_is_not_asked_again(
 
     async def body(exporter: Exporter, gate: Gate) -> None:
         gate.fails = [NotTaken("not now", 0.0)]
-        exporter.add(b"x")
+        exporter.add(Noted(b"x"))
         await asyncio.to_thread(gate.called.wait, 60)
         gate.opened.set()
         await exporter.close()
@@ -189,8 +188,8 @@ def test_an_error_in_the_thread_loses_the_spans_in_hand_and_no_others(
         gate.opened.set()
         gate.fails = [ZeroDivisionError()]
         with caplog.at_level(logging.ERROR):
-            exporter.add(b"1")
-            exporter.add(b"2")
+            exporter.add(Noted(b"1"))
+            exporter.add(Noted(b"2"))
             await exporter.close()
         assert (exporter.sent, exporter.dropped, exporter.waiting) == (1, 1, 0)
         assert "the sending of traces has ended and is started again" in caplog.text

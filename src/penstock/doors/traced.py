@@ -108,7 +108,8 @@ class TracedCaller:
     def reply(self, reply: Reply) -> None:
         self._reply = reply
         self._caller.reply(reply)
-        self._end(0, "" if reply.failure is None else reply.failure.code)
+        if self._span is not None:  # it was not rendered, since the client had left
+            self._end(0, "" if reply.failure is None else reply.failure.code)
 
     def respond(self, answer: Answer, tenant: str = "") -> None:
         self._end(answer.status, answer.code)

@@ -1,4 +1,4 @@
-"""Writes spans as OTLP has them: OpenTelemetry's protobuf messages, each field at its number. `roles/tracing.py`
+"""Writes spans as OTLP has them: OpenTelemetry's protobuf messages, each field at its number. `roles/traces.py`
 writes the resource with it, and the files that make spans the rest; `exporter.py` joins them.
 
 The bytes are written directly: a span takes a few joins, and few spans have an attribute that was not written

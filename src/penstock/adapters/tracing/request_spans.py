@@ -2,15 +2,21 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from random import Random
+from typing import NamedTuple
 
-from penstock.adapters.tracing.context import SAMPLED, Context, Ids, context_of
-from penstock.adapters.tracing.exporter import Exporter
+from penstock.adapters.tracing.context import SAMPLED, context_of
+from penstock.adapters.tracing.exporter import Exporter, Wall
 from penstock.adapters.tracing.otlp import Kind, TextAttribute, Value, attribute, attributes, span, title
 from penstock.adapters.tracing.sampler import Sampler
 from penstock.ports import Clock
 from penstock.ports.tracing import Served
 
 SERVER_FAULT = 500  # statuses from here on are failures of the server, and not of its client
+LONGEST_PATH = 512  # characters of a path; a client may send a longer one
+# Of a reply: the request's id, its model, tier and tenant; and of its execution, if there was one, whether that was
+# another one's, and the size of the batch.
+Asked = tuple[str, str, int, str, tuple[bool, int] | None]
 _PATH, _ID = TextAttribute("url.path"), TextAttribute("penstock.request_id")
 
 
@@ -30,19 +36,69 @@ class NotRecorded:
 class RequestSpan:
     """The span of a request that is traced."""
 
-    __slots__ = ("_began", "_context", "_parent", "_spans", "_state", "is_new", "traceparent")
+    __slots__ = ("_began", "_parent", "_spans", "_state", "is_new", "traceparent")
     recorded = True
 
-    def __init__(
-        self, spans: "RequestSpans", context: Context, parent: bytes, state: str | None, began: float
-    ) -> None:
-        self._spans, self._context, self._parent, self._state = spans, context, parent, state
-        self._began = began
-        self.traceparent = context.traceparent.encode()
+    def __init__(self, spans: "RequestSpans", own: bytes, parent: str, state: str | None) -> None:
+        self._spans, self._parent, self._state = spans, parent, state
+        self._began = spans.clock()
+        self.traceparent = own
         self.is_new = not parent
 
     def ended(self, served: Served) -> None:
-        self._spans.ended(self._context, self._parent, self._state, self._began, served)
+        spans, reply = self._spans, served.reply
+        asked: Asked | None = None
+        if reply is not None:
+            request, execution = reply.request, reply.execution
+            asked = (
+                request.request_id, request.model, request.tier, request.tenant,
+                None if execution is None else (execution.cached, execution.batch_size),
+            )  # fmt: skip
+        spans.exporter.add(
+            _Request(
+                spans, self.traceparent, self._parent, self._state, self._began, spans.clock(), served.method,
+                served.path[:LONGEST_PATH], served.route, served.status, served.code, asked,
+            )
+        )  # fmt: skip
+
+
+class _Request(NamedTuple):
+    """Implements `exporter.Record`."""
+
+    of: "RequestSpans"
+    own: bytes
+    parent: str  # the id of the client's span, in hex; empty if there is none
+    state: str | None
+    began: float
+    ended: float
+    method: str
+    path: str
+    route: str
+    status: int
+    code: str
+    asked: Asked | None
+
+    @property
+    def spans(self) -> int:
+        return 1
+
+    def write(self, wall: Wall) -> list[bytes]:
+        own = context_of(self.own.decode())
+        assert own is not None
+        status, code = self.status, self.code
+        told = [_served(self.method, self.route, status, code), self.of.scheme, _PATH(self.path)]
+        if self.asked is not None:
+            request_id, model, tier, tenant, executed = self.asked
+            told += (_ID(request_id), _asked(model, self.of.tiers.get(tier, str(tier)), tenant))
+            if executed is not None:
+                told.append(_executed(*executed))
+        return [
+            span(
+                own, bytes.fromhex(self.parent), title(f"{self.method} {self.route}", Kind.SERVER),
+                wall(self.began), wall(self.ended), b"".join(told), state=self.state,
+                failed=bool(code) and not 0 < status < SERVER_FAULT, remote=bool(self.parent),
+            )
+        ]  # fmt: skip
 
 
 class RequestSpans:
@@ -52,16 +108,19 @@ class RequestSpans:
         self, sampler: Sampler, exporter: Exporter, clock: Clock, tiers: Sequence[str], scheme: str
     ) -> None:
         """`scheme`: http or https. `tiers`: their names, by rank."""
-        self._exporter, self._clock, self._tiers = exporter, clock, dict(enumerate(tiers))
+        self.exporter, self.clock, self.tiers = exporter, clock, dict(enumerate(tiers))
         self._sampler, self._follows, self._bound = sampler, sampler.follows_client, sampler.bound
-        self._ids = Ids()
-        self._draw = self._ids.draw
-        self._scheme = attribute("url.scheme", scheme)
+        self._draw = Random().getrandbits
+        self.scheme = attribute("url.scheme", scheme)
 
     def begin(self, traceparent: bytes | None, tracestate: bytes | None) -> RequestSpan | NotRecorded | None:
         if traceparent is None:
             low = self._draw(64)
-            return None if low >= self._bound else self._begin_trace(low)
+            if low >= self._bound:
+                return None
+            return RequestSpan(
+                self, b"00-%016x%016x-%016x-01" % (self._draw(64) or 1, low, self._span()), "", None
+            )
         said = traceparent.decode("ascii", "replace")
         sampled = said[54:55] in SAMPLED
         if self._follows and not sampled:
@@ -72,30 +131,11 @@ class RequestSpans:
         if not self._follows and not self._sampler.takes(context.trace):
             return NotRecorded(f"{said[:53]}00{said[55:]}".encode()) if sampled else None
         state = None if tracestate is None else tracestate.decode("ascii", "replace")
-        own = Context(context.trace, self._ids.span())
-        return RequestSpan(self, own, context.span, state, self._clock())
+        own = b"00-%b-%016x-01" % (traceparent[3:35], self._span())
+        return RequestSpan(self, own, said[36:52], state)
 
-    def _begin_trace(self, low: int) -> RequestSpan:
-        return RequestSpan(self, Context(self._ids.trace(low), self._ids.span()), b"", None, self._clock())
-
-    def ended(self, own: Context, parent: bytes, state: str | None, began: float, served: Served) -> None:
-        method, path, route, status, code, reply = served
-        told = [_served(method, route, status, code), self._scheme]
-        told.append(_PATH(path))
-        if reply is not None:
-            request, execution = reply.request, reply.execution
-            tier = self._tiers.get(request.tier, str(request.tier))
-            told += (_ID(request.request_id), _asked(request.model, tier, request.tenant))
-            if execution is not None:
-                told.append(_executed(execution.cached, execution.batch_size))
-        wall, exporter = self._exporter.wall, self._exporter
-        exporter.add(
-            span(
-                own, parent, title(f"{method} {route}", Kind.SERVER), wall(began), wall(self._clock()),
-                b"".join(told), state=state, failed=bool(code) and not 0 < status < SERVER_FAULT,
-                remote=bool(parent),
-            )
-        )  # fmt: skip
+    def _span(self) -> int:
+        return self._draw(64) or 1
 
 
 # Attributes that go together. Few are different, so that most are written once.

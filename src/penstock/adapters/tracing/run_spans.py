@@ -3,10 +3,13 @@ batcher, `batch_spans.py` writes them too."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from random import Random
+from typing import NamedTuple
 
-from penstock.adapters.tracing.context import Context, Ids, context_of, is_sampled
-from penstock.adapters.tracing.exporter import Exporter
-from penstock.adapters.tracing.otlp import Kind, attribute, span, title
+from penstock.adapters.tracing.context import Context, context_of, is_sampled
+from penstock.adapters.tracing.exporter import Exporter, Wall
+from penstock.adapters.tracing.otlp import Kind, Value, attributes, span, title
 from penstock.ports import BatchObserver
 from penstock.types import Batch, Execution, Failure, Traced, WorkerId
 
@@ -22,15 +25,47 @@ class Runner:
 class OpenRun(Traced, eq=False):
     """A batch that runs, and whose run is recorded."""
 
-    own: Context
-    parent: bytes
+    above: Context
+
+
+class Run(NamedTuple):
+    """How a batch ran; implements `exporter.Record`."""
+
+    runner: Runner
+    model: str
+    own: str  # a traceparent
+    above: Context
+    state: str | None
+    worker: str
+    size: int
+    version: str
+    padding: int
+    code: str  # of its failure; empty if it has outputs
+    started: float
+    ended: float
+    remote: bool  # whether the span above is in another process
+
+    @property
+    def spans(self) -> int:
+        return 1
+
+    def write(self, wall: Wall) -> list[bytes]:
+        own, runner, code = context_of(self.own), self.runner, self.code
+        assert own is not None
+        told = _ran(self.model, self.worker, self.size, self.version, self.padding, code)
+        return [
+            span(
+                own, self.above.span, title(f"run {self.model}", runner.kind), wall(self.started),
+                wall(self.ended), runner.about + told, state=self.state, failed=bool(code), remote=self.remote,
+            )
+        ]  # fmt: skip
 
 
 class RunSpans(BatchObserver):
     def __init__(self, exporter: Exporter, runners: Mapping[str, Runner]) -> None:
         """`runners`: by model."""
         self._exporter, self._runners = exporter, runners
-        self._ids = Ids()
+        self._draw = Random().getrandbits
 
     def sent(self, batch: Batch, worker: WorkerId) -> None:
         above = batch.traced or first_traced(batch)
@@ -38,49 +73,36 @@ class RunSpans(BatchObserver):
             None if above is None or not is_sampled(above.traceparent) else context_of(above.traceparent)
         )
         if above is not None and context is not None:
-            own = Context(context.trace, self._ids.span())
-            batch.traced = OpenRun(own.traceparent, above.tracestate, own=own, parent=context.span)
+            batch.traced = OpenRun(below(context, self._draw(64)), above.tracestate, above=context)
 
     def ended(self, batch: Batch, execution: Execution, failure: Failure | None) -> None:
         traced = batch.traced
         if isinstance(traced, OpenRun):
-            runner = self._runners[batch.model]
-            self._exporter.add(
-                run_span(
-                    self._exporter, runner, batch, traced.own, traced.parent, traced.tracestate, execution,
-                    failure, remote=True,
-                )
-            )  # fmt: skip
+            runner, own = self._runners[batch.model], traced.traceparent
+            run = run_of(runner, batch, own, traced.above, traced.tracestate, execution, failure, remote=True)
+            self._exporter.add(run)
 
 
-def run_span(
-    exporter: Exporter,
+def run_of(
     runner: Runner,
     batch: Batch,
-    own: Context,
-    parent: bytes,
+    own: str,
+    above: Context,
     state: str | None,
     execution: Execution,
     failure: Failure | None,
     *,
     remote: bool = False,
-) -> bytes:
-    told = [
-        runner.about,
-        attribute("penstock.model", batch.model),
-        attribute("penstock.worker", execution.worker),
-        attribute("penstock.batch.size", execution.batch_size),
-    ]
-    if execution.version:
-        told.append(attribute("penstock.model.version", execution.version))
-    if execution.padding:
-        told.append(attribute("penstock.batch.padding", execution.padding))
-    if failure is not None:
-        told.append(attribute("error.type", failure.code))
-    return span(
-        own, parent, title(f"run {batch.model}", runner.kind), exporter.wall(execution.started),
-        exporter.wall(execution.ended), b"".join(told), state=state, failed=failure is not None, remote=remote,
+) -> Run:
+    return Run(
+        runner, batch.model, own, above, state, execution.worker, execution.batch_size, execution.version,
+        execution.padding, "" if failure is None else failure.code, execution.started, execution.ended, remote,
     )  # fmt: skip
+
+
+def below(above: Context, drawn: int) -> str:
+    """The traceparent of a span of the same trace. `drawn`: 64 random bits."""
+    return f"00-{above.trace.hex()}-{drawn or 1:016x}-01"
 
 
 def first_traced(batch: Batch) -> Traced | None:
@@ -89,3 +111,15 @@ def first_traced(batch: Batch) -> Traced | None:
         if request.traceparent is not None and is_sampled(request.traceparent):
             return Traced(request.traceparent, request.tracestate)
     return None
+
+
+@lru_cache(4096)  # few are different, so that most are written once
+def _ran(model: str, worker: str, size: int, version: str, padding: int, code: str) -> bytes:
+    told: dict[str, Value] = {"penstock.model": model, "penstock.worker": worker, "penstock.batch.size": size}
+    if version:
+        told["penstock.model.version"] = version
+    if padding:
+        told["penstock.batch.padding"] = padding
+    if code:
+        told["error.type"] = code
+    return attributes(told)
