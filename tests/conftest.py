@@ -13,7 +13,14 @@ settings.register_profile("explore", deadline=None, suppress_health_check=[Healt
 settings.register_profile("same", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("same")
 
-pytest_plugins = ("arena", "meeting_fixtures", "postgres_fixtures", "process_fixtures", "redis_fixtures")
+pytest_plugins = (
+    "arena",
+    "meeting_fixtures",
+    "postgres_fixtures",
+    "process_fixtures",
+    "redis_fixtures",
+    "trace_receiver",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

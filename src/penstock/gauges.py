@@ -31,6 +31,15 @@ class LedgerGauges:
 
 
 @dataclass(frozen=True, slots=True)
+class TracingGauges:
+    """How the traces of this process stand."""
+
+    sent: int  # spans, since the start
+    dropped: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
 class CacheCounts:
     """What the cache did for one deterministic model since the process started."""
 
@@ -51,6 +60,7 @@ class ServerGauges:
     dead_letters: Mapping[str, int] = field(default_factory=dict)  # by model, since the start
     tls: Mapping[str, int] = field(default_factory=dict)  # what has happened to certificates and handshakes
     ledger: LedgerGauges | None = None  # None if the process keeps no ledger
+    tracing: TracingGauges | None = None  # None if the process traces nothing
     caches: Mapping[str, CacheCounts] = field(default_factory=dict)
     evicted: int = 0  # remembered answers that were dropped before their time, since the start
     letters_dropped: int = 0  # dead letters that were dropped before their time, since the start

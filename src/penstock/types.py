@@ -119,6 +119,13 @@ class Ask(Struct, eq=False):
     identity: Identity | None = None  # None: nobody is asked who they are
 
 
+class Traced(Struct, eq=False):
+    """To which trace a batch belongs. Whoever traces it has a subclass, with what only the tracer needs to know."""
+
+    traceparent: str  # what whoever goes on with the batch is told
+    tracestate: str | None  # that of the member whose trace it is
+
+
 @dataclass(slots=True, eq=False)
 class Batch:
     """Requests that go to one worker together."""
@@ -133,6 +140,8 @@ class Batch:
     sent: Seconds = 0.0  # when it began on its worker, the last time
     limit: Seconds = 0.0  # how long it may run until its worker counts as hung; 0: what the worker allows
     ahead: bool = False  # whether its worker was handed it while it ran another
+    attempt: int = 1  # how many batches the members with the most have been in, with this one
+    traced: Traced | None = None  # None: nobody records its trace
 
     @property
     def size(self) -> int:

@@ -25,6 +25,7 @@ from penstock.config import (
     Tiers,
     Timeouts,
     Tls,
+    Tracing,
     load,
 )
 from penstock.config.schema import Key, items
@@ -38,6 +39,7 @@ SECTIONS = {
     "[auth]": Auth,
     "[auth.jwt]": Jwt,
     "[ledger]": Ledger,
+    "[tracing]": Tracing,
     "[limits]": Limits,
     "[idempotency]": Idempotency,
     "[timeouts]": Timeouts,

@@ -121,7 +121,7 @@ class WorkerMember(Member):
             now = self._clock()
             requests = [member.request(message.model, now) for member in message.members]
             batch = Batch(message.batch_id, message.model, message.parameters, requests, Reason.DUE, now)
-            batch.limit = message.limit
+            batch.limit, batch.traced = message.limit, message.traced
             self._slots.docks[message.model].arrived(WorkerId(message.slot), message, batch)
 
     # ---- life --------------------------------------------------------------------------------------------

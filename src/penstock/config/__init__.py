@@ -24,6 +24,7 @@ from penstock.config.sections import (
     Tiers,
     Timeouts,
     Tls,
+    Tracing,
 )
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "Tiers",
     "Timeouts",
     "Tls",
+    "Tracing",
     "doubts",
     "find_file",
     "load",

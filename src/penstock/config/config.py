@@ -20,6 +20,7 @@ from penstock.config.sections import (
     Tiers,
     Timeouts,
     Tls,
+    Tracing,
 )
 from penstock.config.time_limits import PARTS, TimeLimits, decide, time_limits
 from penstock.config.toml import KeyPath, dotted
@@ -43,6 +44,7 @@ class Config:
     tls: Tls = Tls()  # noqa: RUF009
     auth: Auth = Auth()  # noqa: RUF009
     ledger: Ledger = Ledger()  # noqa: RUF009
+    tracing: Tracing = Tracing()  # noqa: RUF009
     redis: Redis = Redis()  # noqa: RUF009
     limits: Limits = Limits()  # noqa: RUF009
     idempotency: Idempotency = Idempotency()  # noqa: RUF009

@@ -5,6 +5,7 @@ report doubts: settings that are allowed, and probably not meant.
 import re
 from collections import Counter
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 from penstock.config.config import DEFAULT, Config
 from penstock.config.schema import did_you_mean
@@ -38,6 +39,8 @@ def _contradictions(config: Config) -> Iterator[tuple[str, str]]:
             yield f"tls.{name}", "is of no use without tls.certificate"
     if config.redis.name and not _PLAIN_NAME.fullmatch(config.redis.name):
         yield "redis.name", "may have letters, digits, '.', '_' and '-' only, at most 128 of them"
+    if config.tracing.endpoint and not is_http_url(config.tracing.endpoint):
+        yield "tracing.endpoint", "must be a URL such as http://127.0.0.1:4318"
     yield from _tier_contradictions(config)
     marked = [name for name, model in config.models.items() if model.default]
     for name in marked[1:]:
@@ -47,6 +50,14 @@ def _contradictions(config: Config) -> Iterator[tuple[str, str]]:
         )
     for name, model in config.models.items():
         yield from _model_contradictions(name, model)
+
+
+def is_http_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # such as a port that is no number
+        return False
 
 
 def _tier_contradictions(config: Config) -> Iterator[tuple[str, str]]:

@@ -308,6 +308,27 @@ class Headers:
         return toml(dict.fromkeys(value, "***"))
 
 
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Names and texts that describe something, for everybody to see."""
+
+    wanted: str = 'names and texts, such as { "deployment.environment.name" = "test" }'
+
+    def take(self, value: object) -> dict[str, str]:
+        if not isinstance(value, Mapping):
+            raise ValueError("not a table")
+        for name, text in value.items():
+            if not name or not isinstance(text, str):
+                raise ValueError(name)
+        return dict(value)
+
+    def read(self, text: str) -> dict[str, str]:
+        return self.take(json.loads(text))
+
+    def write(self, value: Mapping[str, str]) -> str:
+        return toml(dict(value))
+
+
 def is_plain(value: object) -> bool:
     """Whether both JSON and TOML can hold the value."""
     if isinstance(value, dict):

@@ -24,6 +24,7 @@ from penstock.config.layers import (
     variable,
     variables,
 )
+from penstock.config.otel import lay_otel
 from penstock.config.schema import Key, NamedTables, Table, did_you_mean, items, key_paths
 from penstock.config.sections import Tiers
 from penstock.config.toml import KeyPath, dotted, toml
@@ -31,6 +32,7 @@ from penstock.errors import UserMistake
 from penstock.units import MissingUnit
 
 USUAL_FILE = Path("penstock.toml")
+TRACES_GO = ("tracing", "endpoint")
 ONE_MODEL = "model"  # begins keys such as model.max_batch, of the only model or of the one that is chosen
 
 
@@ -56,6 +58,7 @@ def load(file: Path | None, environ: Mapping[str, str], overrides: Mapping[str, 
     if model is not None:
         tree.setdefault("models", {}).setdefault(model, {})
     known = _names_of_keys(tree, model)
+    lay_otel(tree, environ, traces=any(map(_is_endpoint, (*settings, *options))))
     lay_environment(tree, settings, known)
     lay_command_line(tree, options, known)
     for name, table in tree.get("models", {}).items():
@@ -76,6 +79,11 @@ def _with_usual_levels(tree: Tree) -> Tree:
     }
     tree.setdefault("tiers", {}).setdefault("levels", usual)
     return tree
+
+
+def _is_endpoint(key: str) -> bool:
+    """Whether a variable or an option says where traces go."""
+    return key in (variable(TRACES_GO), dotted(TRACES_GO))
 
 
 def _a_worker_for_each_gpu(model: Tree, path: KeyPath) -> None:

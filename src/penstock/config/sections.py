@@ -16,6 +16,7 @@ from penstock.config.kinds import (
     Headers,
     Ids,
     InputsOrNone,
+    Labels,
     Number,
     Origins,
     Secret,
@@ -142,6 +143,34 @@ class Ledger:
     spool: Name = "penstock-ledger"  # folder where rows wait while the database is away
     spool_size: Bytes = 1024 * MIB
     retention: SpanOrNone = 0.0  # older rows are deleted; 0: kept for ever
+
+
+SAMPLERS = (
+    "always_on", "always_off", "traceidratio",
+    "parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """Traces for OpenTelemetry, whose own variables set these too (`otel`)."""
+
+    # Where OTLP over HTTP is taken. Without a path it gets /v1/traces; empty: nothing is traced.
+    endpoint: Annotated[str, Url(empty=True)] = field(default="", repr=False)
+    headers: Annotated[Mapping[str, str], Headers()] = field(default_factory=dict, repr=False)
+    sampler: Annotated[str, Choice(SAMPLERS)] = "parentbased_traceidratio"
+    ratio: Annotated[float, Number(0, 1)] = 1.0  # the share of traces that begin here
+    service: FreeText = ""  # the service's name; empty: penstock, and the role where there are several
+    attributes: Annotated[Mapping[str, str], Labels()] = field(default_factory=dict)  # of the resource
+    timeout: Span = 10.0  # of one request to the receiver
+    compression: Annotated[str, Choice(("none", "gzip"))] = "none"
+    delay: Span = 1.0  # a span waits so long for others
+    together: Positive = 512  # spans in one request
+    max_queue: Positive = 16_384  # spans that wait; beyond it they are dropped and counted
+    max_links: Positive = 128  # of one span; a batch of more has several spans
+    ca_file: FreeText = ""  # who signs for an https:// endpoint; empty: whom the system trusts
+    client_certificate: FreeText = ""
+    client_key: FreeText = ""  # empty: it is in the same file
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,6 +200,7 @@ class Delivery:
                 batch_id, batch.model, batch.parameters, alive, batch.reason, now, True, avoid=batch.avoid,
                 suspect=batch.suspect or told.code == BackendTimeout.code, apart=batch.apart, charged=batch.charged,
                 risky=batch.risky, did_not_fit=batch.did_not_fit,
+                attempt=1 + max(request.executions for request in alive),
             )  # fmt: skip
             self.waiting += len(alive)
             self._retries[retry.id] = waits = Retry(start, retry, told, parts)

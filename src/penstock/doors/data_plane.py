@@ -140,6 +140,11 @@ class DataPlane:
         except Exception as exc:
             self._failed(caller, door, exc, head.headers)
 
+    def path_of(self, url: bytes) -> str:
+        """Returns the path of the door that a URL leads to; empty if it leads to none, or to one for everybody."""
+        door = self._asking.get(url) or self._table.find_by_url(url)
+        return "" if door is None or door.public else door.path
+
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
         """Returns who sends a body, before more of it is taken. If the head alone is enough to refuse the request,
         it is refused now."""
@@ -308,6 +313,7 @@ class DataPlane:
             answer = with_fields(answer, refusal_fields(exc))
         elif isinstance(exc, Unauthorized):
             answer = with_fields(answer, [("www-authenticate", "Bearer")])
+        answer.code = failure.code
         caller.respond(answer)
 
 

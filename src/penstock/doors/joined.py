@@ -23,6 +23,7 @@ class Joined:
         failure, request = replies[0].failure, replies[0].request
         if failure is not None:
             answer = self._door.failure(failure, request.request_id)
+            answer.code = failure.code
         else:
             answer = self._door.answer(replies, self._clock())
         self._caller.respond(answer, request.tenant)

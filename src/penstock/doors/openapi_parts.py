@@ -100,7 +100,9 @@ WITH_ANSWERS = ("X-Request-Id", "Server-Timing", "traceparent", *QUOTA_FIELDS, R
 HEADERS = {
     "X-Request-Id": header("The client's own, or one made here."),
     "Server-Timing": header("`queue;dur=…, infer;dur=…` in milliseconds."),
-    "traceparent": header("As it was sent, where one was.", required=False),
+    "traceparent": header(
+        "Of the span of the request if it is traced; otherwise as it was sent.", required=False
+    ),
     "Retry-After": header(
         "Whole seconds: until some of the quota is free again, or from how fast the queue drains.",
         kind="integer",

@@ -48,6 +48,7 @@ class Answer(Struct, eq=False):
     usual: Usual | None = None
     before: bytes = b""
     after: bytes = b""
+    code: str = ""  # the error code, where it tells of an error; it is not sent by itself
 
     @property
     def all_fields(self) -> Fields:

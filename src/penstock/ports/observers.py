@@ -35,6 +35,10 @@ class RequestObserver(_Watcher):
 class BatchObserver(_Watcher):
     """Is told what becomes of batches. Its calls must be as cheap as those of `RequestObserver`."""
 
+    def handed(self, batch: Batch, now: float) -> None:
+        """The batch is about to be handed to a worker, so whatever its worker is to know must be in it when this
+        returns (`Batch.traced`). The batcher calls this."""
+
     def sent(self, batch: Batch, worker: WorkerId) -> None:
         """The batch begins on a worker. The batcher calls this, and a worker in a process of its own as the
         batch begins."""

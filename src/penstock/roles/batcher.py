@@ -10,10 +10,11 @@ from penstock.ports import Clock
 from penstock.roles.observers import Observing
 from penstock.roles.process import Process
 from penstock.roles.redis import Redis
+from penstock.roles.tracing import Role
 
 
 def batcher(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time.monotonic) -> Process:
-    redis, observing = Redis(config), Observing(config, loop, clock, (), answers=False)
+    redis, observing = Redis(config), Observing(config, loop, clock, (), Role.BATCHER)
     member = BatcherMember(
         config,
         redis.bus,

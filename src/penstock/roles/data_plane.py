@@ -9,10 +9,12 @@ from penstock.doors.cors import CrossOrigin
 from penstock.doors.data_plane import DataPlane
 from penstock.doors.door import HttpLimits, Inside
 from penstock.doors.open_doors import open_doors
+from penstock.doors.traced import Traced
 from penstock.edge.app import App
 from penstock.edge.edge import Edge, EdgeLimits
 from penstock.edge.tls import ServerTls
 from penstock.ports import Clock, Doorman, Gateway
+from penstock.ports.tracing import RequestTracer
 from penstock.runtime.ids import random_ids
 from penstock.server.descriptors import connections_allowed
 
@@ -25,6 +27,7 @@ def data_plane(
     doorman: Doorman | None,
     not_ready: Callable[[], str] = lambda: "",
     tls: ServerTls | None = None,
+    tracer: RequestTracer | None = None,
 ) -> Edge:
     limits = config.limits
     http_limits = HttpLimits(
@@ -36,9 +39,12 @@ def data_plane(
         limits.max_asks,
     )
     inside = Inside(gateway, http_limits, doorman is not None, not_ready)
-    app: App = DataPlane(inside, open_doors(inside), random_ids().__next__, doorman)
+    plane = DataPlane(inside, open_doors(inside), random_ids().__next__, doorman)
+    app: App = plane
     if config.server.cors_origins:
         app = CrossOrigin(app, config.server.cors_origins)
+    if tracer is not None:
+        app = Traced(app, tracer, plane.path_of)
     edge_limits = EdgeLimits(
         limits.max_body,
         connections_allowed(config),

@@ -18,6 +18,7 @@ from penstock.roles.model import ModelStack
 from penstock.roles.observers import Observing
 from penstock.roles.process import Process
 from penstock.roles.reload import reloader as reloader_of
+from penstock.roles.tracing import Role, tracer_of
 from penstock.runtime.dead_letters import DeadLetters
 from penstock.runtime.embedded_server import EmbeddedServer
 from penstock.runtime.gateway import Gateway
@@ -38,7 +39,7 @@ def embedded(
         server.worker_started(model, worker, error)
 
     limits, share = config.limits, config.limits.tenant_share
-    bus, observing = MemoryResultBus(), Observing(config, loop, clock, config.models, answers=True)
+    bus, observing = MemoryResultBus(), Observing(config, loop, clock, config.models, Role.SERVE)
     keeper = doorkeeper(config, KeysFile)
     stacks = {
         name: ModelStack(name, config, bus, observing.told, loop, clock, worker_started)
@@ -96,5 +97,7 @@ def embedded(
     bus.subscribe(gateway.settle)
     doorman = None if keeper is None else keeper.authenticator
     tls = server_tls(config)
-    edge = data_plane(gateway, config, loop, clock, doorman, server.not_ready, tls)
+    edge = data_plane(
+        gateway, config, loop, clock, doorman, server.not_ready, tls, tracer_of(observing.tracing)
+    )
     return Process(server, config, observing, edge=edge, tls=tls, letters=letters)

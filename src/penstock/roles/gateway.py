@@ -13,11 +13,12 @@ from penstock.roles.data_plane import data_plane
 from penstock.roles.observers import Observing
 from penstock.roles.process import Process
 from penstock.roles.redis import Redis
+from penstock.roles.tracing import Role, tracer_of
 from penstock.server.certificates import server_tls
 
 
 def gateway(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time.monotonic) -> Process:
-    redis, observing = Redis(config), Observing(config, loop, clock, (), answers=True)
+    redis, observing = Redis(config), Observing(config, loop, clock, (), Role.GATEWAY)
     keeper = doorkeeper(config, lambda file: RedisKeys(redis.store))
     member = GatewayMember(
         config,
@@ -35,7 +36,9 @@ def gateway(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time
     )
     doorman = None if keeper is None else keeper.authenticator
     tls = server_tls(config)
-    edge = data_plane(member.gateway, config, loop, clock, doorman, member.not_ready, tls)
+    edge = data_plane(
+        member.gateway, config, loop, clock, doorman, member.not_ready, tls, tracer_of(observing.tracing)
+    )
     return Process(
         member, config, observing, edge=edge, tls=tls, letters=member.dead_letters, aside=redis.bus.aside
     )

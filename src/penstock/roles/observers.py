@@ -13,6 +13,7 @@ from penstock.from_config.tiers import tier_names
 from penstock.logs import write_lines
 from penstock.ports import Clock
 from penstock.roles.ledger import ledger_of
+from penstock.roles.tracing import Role, tracing_of
 from penstock.runtime.observers import Observers
 
 
@@ -26,20 +27,21 @@ class Observing:
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
         models: Iterable[str],
-        *,
-        answers: bool,
+        role: Role,
     ) -> None:
-        """`models`: those known from the start. `answers`: whether this process answers clients, as a gateway
-        does."""
+        """`models`: those known from the start."""
+        answers = role.answers
         self.metrics = Metrics(models)
         self.ended = Ended(clock, time.time)
         self.ledger = ledger_of(config, loop, clock) if answers else None
         self.request_log = request_log_of(config, loop) if answers else None
+        self.tracing = tracing_of(config, role, loop, clock)
         self.told = Observers(
             self.metrics,
             self.ended,
             self.ledger,
             self.request_log,
+            *([] if self.tracing is None else self.tracing.observers),
             # One more observer is one more line here.
         )
 

@@ -18,6 +18,7 @@ from penstock.roles.auth import check_admin
 from penstock.roles.data_plane import tls_health, unsent_gauges
 from penstock.roles.ledger import ledger_gauges, ledger_health
 from penstock.roles.observers import Observing
+from penstock.roles.tracing import tracing_gauges
 from penstock.runtime.condition import WorkerRow
 from penstock.runtime.embedded_server import EmbeddedServer
 from penstock.server.listen import AdminListener, DataListener
@@ -44,7 +45,7 @@ class Process:
         self.inside = inside
         self.edge = edge
         self.tls = tls
-        self._ledger = observing.ledger
+        self._ledger, self._tracing = observing.ledger, observing.tracing
         self.pauses = LoopPauses()
         self._exposition = Exposition(observing.metrics, self._gauges, self.pauses)
         self.admin = admin_app(self, letters, config.server.admin_token, aside)
@@ -100,7 +101,7 @@ class Process:
         return self._exposition.text()
 
     def _gauges(self) -> ServerGauges:
-        gauges = self.inside.gauges()
+        gauges = replace(self.inside.gauges(), tracing=tracing_gauges(self._tracing))
         if self.edge is None:
             return gauges
         return replace(

@@ -11,11 +11,12 @@ from penstock.roles.backends import MakeBackend, backend_maker
 from penstock.roles.observers import Observing
 from penstock.roles.process import Process
 from penstock.roles.redis import Redis
+from penstock.roles.tracing import Role
 
 
 def worker(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time.monotonic) -> Process:
     redis = Redis(config)
-    observing = Observing(config, loop, clock, config.models, answers=False)
+    observing = Observing(config, loop, clock, config.models, Role.WORKER)
 
     def make_backends(model: str, process: str) -> MakeBackend:
         return backend_maker(model, config.models[model], process)

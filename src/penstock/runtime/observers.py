@@ -24,6 +24,7 @@ class Observers(Observer):
         self._refused: list[Callable[[Refusal], None]] = []
         self._answered: list[Callable[[Sequence[Reply], float], None]] = []
         self._given_up: list[Callable[[Sequence[GivenUp], float], None]] = []
+        self._handed: list[Callable[[Batch, float], None]] = []
         self._sent: list[Callable[[Batch, WorkerId], None]] = []
         self._ended: list[Callable[[Batch, Execution, Failure | None], None]] = []
         for observer in observers:
@@ -40,6 +41,7 @@ class Observers(Observer):
             _add(self._given_up, observer.given_up, overridden=kind.given_up is not RequestObserver.given_up)
         if isinstance(observer, BatchObserver):
             assert issubclass(kind, BatchObserver)
+            _add(self._handed, observer.handed, overridden=kind.handed is not BatchObserver.handed)
             _add(self._sent, observer.sent, overridden=kind.sent is not BatchObserver.sent)
             _add(self._ended, observer.ended, overridden=kind.ended is not BatchObserver.ended)
 
@@ -61,6 +63,13 @@ class Observers(Observer):
         for told in self._given_up:
             try:
                 told(replies, now)
+            except Exception:
+                log.exception(FAILED)
+
+    def handed(self, batch: Batch, now: float) -> None:
+        for told in self._handed:
+            try:
+                told(batch, now)
             except Exception:
                 log.exception(FAILED)
 

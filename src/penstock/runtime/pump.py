@@ -165,6 +165,7 @@ class Pump:
 
     def _hand_over(self, worker: WorkerId, batch: Sealed, now: float) -> bool:
         try:
+            self._observer.handed(batch, now)
             self._workers[worker](batch)
         except Exception as error:
             self._failed(error)

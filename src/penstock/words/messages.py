@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import DecodeError, Struct, msgpack
 
-from penstock.types import Accepted, Batch, Execution, Failure, Outcome, Request, TaskStatus, WorkerId
+from penstock.types import Accepted, Batch, Execution, Failure, Outcome, Request, TaskStatus, Traced, WorkerId
 from penstock.words.basics import VERSION, Amount, Count, Garbled, content
 
 # ---- to the mailbox of a worker --------------------------------------------------------------------------
@@ -47,6 +47,12 @@ class Dispatch(Struct, array_like=True, tag="d"):
     members: list[Member]
     limit: Amount = 0.0  # seconds that the batch may run; 0: as long as the worker allows
     ahead: bool = False  # whether the slot was handed it while it ran another, without standing in the line
+    traceparent: str = ""  # of the batch; empty where the batcher does not trace it
+    tracestate: str = ""
+
+    @property
+    def traced(self) -> Traced | None:
+        return Traced(self.traceparent, self.tracestate or None) if self.traceparent else None
 
 
 # ---- to the mailbox of a gateway -------------------------------------------------------------------------
@@ -194,8 +200,14 @@ def member_of(request: Accepted, task: str) -> MemberRow:
 
 def encode_dispatch(batch: Batch, batcher: str, slot: str, members: Sequence[MemberRow]) -> bytes:
     """The bytes of a `Dispatch`, whose members may have fewer fields than `Member`."""
-    row = ("d", batch.id, batcher, slot, batch.model, batch.parameters, members, batch.limit)
-    return VERSION + _encode((*row, True) if batch.ahead else row)
+    row: tuple[object, ...] = (
+        "d", batch.id, batcher, slot, batch.model, batch.parameters, members, batch.limit
+    )  # fmt: skip
+    if batch.traced is not None:
+        row = (*row, batch.ahead, batch.traced.traceparent, batch.traced.tracestate or "")
+    elif batch.ahead:
+        row = (*row, True)
+    return VERSION + _encode(row)
 
 
 def decode(body: bytes) -> Message:

@@ -11,7 +11,7 @@ from recorded_kit import PARENT, READERS, agrees, plain, said_in_registry
 
 from penstock.cluster.announcements import announcement_of, model_of
 from penstock.config import Config, Model
-from penstock.types import Accepted, Batch, Outcome, Reason, TaskStatus
+from penstock.types import Accepted, Batch, Outcome, Reason, TaskStatus, Traced
 from penstock.words.announcements import ModelAnnouncement, read_announcement
 from penstock.words.basics import FORMAT, VERSION, Garbled
 from penstock.words.envelopes import decode_envelope, encode_envelope
@@ -26,6 +26,7 @@ from penstock.words.heartbeats import (
 from penstock.words.messages import (
     Answers,
     Departed,
+    Dispatch,
     Ending,
     Failed,
     Finished,
@@ -87,6 +88,14 @@ def test_an_older_worker_reads_what_a_batcher_sends() -> None:
         [before.Member("key", "gateway", b'"x"', "acme/mine", "acme"), before.Member("key", "gateway", b'"x"', "")],
         3.0,
     )  # fmt: skip
+
+
+def test_an_older_worker_reads_a_batch_that_is_traced_and_knows_only_the_traces_of_its_members() -> None:
+    members = [member_of(TRACED, "acme/mine")]
+    batch = batch_of(TRACED)
+    plainly = before.read_message(encode_dispatch(batch, "batcher", "w/model/0", members))
+    batch.traced = Traced(PARENT, "vendor=1")
+    assert before.read_message(encode_dispatch(batch, "batcher", "w/model/0", members)) == plainly
 
 
 def test_where_there_is_nothing_new_to_say_the_bytes_are_the_older_ones() -> None:
@@ -170,9 +179,9 @@ def test_a_newer_envelope_is_understood() -> None:
 
 
 def test_a_newer_message_is_understood() -> None:
-    ahead = batch_of(TRACED)
-    ahead.ahead = True  # so that the message has all the fields that there are
-    dispatch = encode_dispatch(ahead, "b", "w/m/0", [member_of(TRACED, "acme/mine")])
+    batch = batch_of(TRACED)
+    batch.traced = Traced(PARENT, "vendor=1")  # so that the message has all the fields that there are
+    dispatch = encode_dispatch(batch, "b", "w/m/0", [member_of(TRACED, "acme/mine")])
     assert longer(dispatch).count(b"something") == 2  # in the message, and in its member
     for body in (*map(encode, MESSAGES), dispatch):
         assert decode(longer(body)) == decode(body)
@@ -221,6 +230,26 @@ def test_a_member_of_a_batch_is_the_request_that_it_was() -> None:
         made = member.request("model", NOW)
         for name in ("key", "model", "input", "request_id", "tenant", "traceparent", "tracestate"):
             assert getattr(made, name) == getattr(request, name)
+
+
+def test_a_batch_is_of_the_trace_that_it_was() -> None:
+    batch = batch_of(TRACED)
+    for traced in (None, Traced(PARENT, None), Traced(PARENT, "vendor=1")):
+        batch.traced = traced
+        said = decode(encode_dispatch(batch, "b", "w/m/0", [member_of(TRACED, "")]))
+        assert isinstance(said, Dispatch)
+        heard = said.traced
+        assert (heard and structs.astuple(heard)) == (traced and structs.astuple(traced))
+
+
+def test_a_batch_that_is_handed_ahead_says_so_and_an_older_worker_keeps_it_like_any_other() -> None:
+    members, batch = [member_of(PLAIN, "")], batch_of(PLAIN)
+    plainly = before.read_message(encode_dispatch(batch, "batcher", "w/model/0", members))
+    batch.ahead = True
+    said = encode_dispatch(batch, "batcher", "w/model/0", members)
+    assert before.read_message(said) == plainly
+    assert isinstance(heard := decode(said), Dispatch)
+    assert (heard.ahead, heard.traced) == (True, None)
 
 
 def test_a_slots_name_is_read_as_it_was_written() -> None:

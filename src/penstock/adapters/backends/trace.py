@@ -7,9 +7,11 @@ from penstock.types import Batch
 
 def trace_of(batch: Batch) -> Mapping[str, str]:
     """Returns the W3C trace headers for a batch. A call carries one trace only, so of several in a batch the first
-    is sent."""
-    for request in batch.requests:
-        parent, state = request.traceparent, request.tracestate
+    is sent, unless the batch itself is traced."""
+    whose = [(request.traceparent, request.tracestate) for request in batch.requests]
+    if batch.traced is not None:
+        whose.insert(0, (batch.traced.traceparent, batch.traced.tracestate))
+    for parent, state in whose:
         if parent is not None and _fits_in_a_header(parent):
             if state is None or not _fits_in_a_header(state):
                 return {"traceparent": parent}

@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import (
 
 from penstock.adapters.observe.metrics import Histogram, Metrics, ModelMetrics
 from penstock.adapters.observe.pauses import LoopPauses
-from penstock.gauges import LedgerGauges, ServerGauges
+from penstock.gauges import LedgerGauges, ServerGauges, TracingGauges
 
 HISTOGRAMS: tuple[tuple[str, str, Callable[[ModelMetrics], Histogram]], ...] = (
     (
@@ -55,6 +55,8 @@ class Exposition:
             yield from _unsent(*gauges.unsent)
         if gauges.ledger is not None:
             yield from _ledger(gauges.ledger)
+        if gauges.tracing is not None:
+            yield from _tracing(gauges.tracing)
 
     def _histograms(self) -> Iterator[Metric]:
         for name, about, pick in HISTOGRAMS:
@@ -245,3 +247,13 @@ def _ledger(ledger: LedgerGauges) -> Iterator[Metric]:
     yield GaugeMetricFamily("penstock_ledger_waiting_rows", "Rows not in the database yet", ledger.waiting)
     yield GaugeMetricFamily("penstock_ledger_spool_bytes", "Of them, what is on disk", ledger.spool_bytes)
     yield GaugeMetricFamily("penstock_ledger_up", "Whether the database takes rows", int(ledger.up))
+
+
+def _tracing(tracing: TracingGauges) -> Iterator[Metric]:
+    spans = CounterMetricFamily(
+        "penstock_trace_spans", "Spans of traces, by what became of them", labels=["state"]
+    )
+    spans.add_metric(["sent"], tracing.sent)
+    spans.add_metric(["dropped"], tracing.dropped)
+    yield spans
+    yield GaugeMetricFamily("penstock_trace_waiting_spans", "Spans not sent yet", tracing.waiting)

@@ -1,0 +1,9 @@
+"""Traces for OpenTelemetry, encoded here and sent over OTLP/HTTP. `roles/traces.py` puts the parts together.
+
+    request_spans.py   the request at its gateway          ┐
+    batch_spans.py     its wait, and the batch it went in  ├─► exporter.py ─► otlp.py ─► receiver.py
+    run_spans.py       that batch on its worker            ┘   noted          written     sent
+      on the event loop                                        a thread, from here on
+
+`context.py` reads and writes `traceparent`; `sampler.py` says which requests are traced.
+"""

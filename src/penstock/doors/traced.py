@@ -1,0 +1,125 @@
+"""Traces the requests of the data plane. `roles/data_plane.py` puts it in front of everything else, if the
+configuration asks for traces.
+
+A request that is not traced is handed on as it is. One that is traced goes on with the traceparent of its own span,
+and so do its waits, its batches and its backend. Doors for everybody (`/docs`) are not traced.
+"""
+
+from collections.abc import Callable
+
+from penstock.edge.answer import Answer
+from penstock.edge.app import App
+from penstock.edge.caller import Caller, Render, nothing_asked
+from penstock.edge.fields import Headers, trace
+from penstock.edge.heads import POST, Head
+from penstock.edge.url import split
+from penstock.ports import Leaving
+from penstock.ports.tracing import RequestSpan, RequestTracer, Served
+from penstock.types import Reply
+
+LEFT = "CLIENT_LEFT"  # the error code where a client leaves before anything was decided
+
+
+class Traced:
+    """Implements `edge.app.App`, and hands requests on to another `App`."""
+
+    def __init__(self, app: App, tracer: RequestTracer, path_of: Callable[[bytes], str]) -> None:
+        """`path_of`: the path of the door that a URL leads to; empty if requests there are not traced."""
+        self._app, self._tracer, self._path_of = app, tracer, path_of
+        self._begin = tracer.begin
+
+    def handle_ordinary(self, caller: Caller, head: Head, body: bytes) -> None:
+        span = self._begin(head.traceparent, head.tracestate)
+        if span is None:
+            self._app.handle_ordinary(caller, head, body)
+            return
+        route = self._path_of(head.url)
+        if route:
+            head.traceparent = span.traceparent
+            if span.is_new:
+                head.tracestate = None
+            if span.recorded:
+                caller = TracedCaller(caller, span, POST, head.url, route)
+        self._app.handle_ordinary(caller, head, body)
+
+    def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
+        parent, state = trace(headers)
+        span = self._begin(
+            None if parent is None else parent.encode(), None if state is None else state.encode()
+        )
+        route = "" if span is None else self._path_of(url)
+        if span is not None and route:
+            headers = {**headers, b"traceparent": span.traceparent}
+            if span.is_new:
+                headers.pop(b"tracestate", None)
+            if span.recorded:
+                caller = TracedCaller(caller, span, method, url, route)
+        self._app.handle(caller, method, url, headers, body)
+
+    def who(self, method: bytes, url: bytes, headers: Headers) -> str:
+        return self._app.who(method, url, headers)
+
+    def refuse(self, caller: Caller, exc: Exception, url: bytes, headers: Headers) -> None:
+        self._app.refuse(caller, exc, url, headers)
+
+
+class TracedCaller:
+    """A caller whose request is traced. Its span ends with the answer, or when the client leaves. A connection may
+    keep this until its next request comes, so nothing of the request is kept here once its span has ended."""
+
+    __slots__ = ("_caller", "_leaving", "_method", "_render", "_reply", "_route", "_span", "_url")
+
+    def __init__(self, caller: Caller, span: RequestSpan, method: bytes, url: bytes, route: str) -> None:
+        self._caller, self._method, self._url, self._route = caller, method, url, route
+        self._span: RequestSpan | None = span  # None: it has ended
+        self._reply: Reply | None = None
+        self._leaving: Leaving | None = None
+        self._render: Render = nothing_asked
+
+    @property
+    def leaving(self) -> Leaving | None:
+        return self._leaving
+
+    @leaving.setter
+    def leaving(self, leaving: Leaving | None) -> None:
+        self._leaving = leaving
+        self._caller.leaving = None if leaving is None else self
+
+    def left(self) -> None:
+        leaving = self._leaving
+        if leaving is not None:
+            leaving.left()
+        self._end(0, LEFT)
+
+    @property
+    def render(self) -> Render:
+        return self._render
+
+    @render.setter
+    def render(self, render: Render) -> None:
+        self._render = render
+        self._caller.render = self._rendered
+
+    def _rendered(self, reply: Reply, now: float) -> Answer:
+        answer = self._render(reply, now)
+        self._end(answer.status, "" if reply.failure is None else reply.failure.code)
+        return answer
+
+    def reply(self, reply: Reply) -> None:
+        self._reply = reply
+        self._caller.reply(reply)
+        if self._span is not None:  # it was not rendered, since the client had left
+            self._end(0, "" if reply.failure is None else reply.failure.code)
+
+    def respond(self, answer: Answer, tenant: str = "") -> None:
+        self._end(answer.status, answer.code)
+        self._caller.respond(answer, tenant)
+
+    def _end(self, status: int, code: str) -> None:
+        """End the span; the first call counts."""
+        span, reply = self._span, self._reply
+        self._span = self._reply = self._leaving = None
+        if span is not None:
+            url, route = self._url, self._route
+            path = route if url.decode("latin-1") == route else split(url)[0]
+            span.ended(Served(self._method.decode(), path, route, status, code, reply))

@@ -1,0 +1,45 @@
+"""Says whether a process is traced, and shows how its traces stand. `observers.py` and `process.py` call it."""
+
+import asyncio
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from penstock.config import Config
+from penstock.gauges import TracingGauges
+from penstock.ports import Clock
+from penstock.ports.tracing import RequestTracer
+
+if TYPE_CHECKING:
+    from penstock.roles.traces import Traces
+
+
+class Role(Enum):
+    """What a process does: whether it answers clients, forms batches, and runs them."""
+
+    SERVE = ("serve", True, True, True)
+    GATEWAY = ("gateway", True, False, False)
+    BATCHER = ("batcher", False, True, False)
+    WORKER = ("worker", False, False, True)
+
+    def __init__(self, called: str, answers: bool, forms: bool, runs: bool) -> None:
+        self.called, self.answers, self.forms, self.runs = called, answers, forms, runs
+
+
+def tracing_of(config: Config, role: Role, loop: asyncio.AbstractEventLoop, clock: Clock) -> "Traces | None":
+    """Returns what traces this process; None if the configuration asks for no traces."""
+    if not config.tracing.endpoint:
+        return None
+    from penstock.roles.traces import traces_of  # it takes a while to import
+
+    return traces_of(config, role, loop, clock)
+
+
+def tracer_of(traces: "Traces | None") -> RequestTracer | None:
+    return None if traces is None else traces.tracer
+
+
+def tracing_gauges(traces: "Traces | None") -> TracingGauges | None:
+    if traces is None:
+        return None
+    exporter = traces.exporter
+    return TracingGauges(exporter.sent, exporter.dropped, exporter.waiting)
