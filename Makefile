@@ -4,10 +4,12 @@ VENV   ?= .venv
 PREFIX ?= $(HOME)/.local
 BIN     = $(VENV)/bin
 TOOLS   = chromium redis-server curl openssl
+# A real Prometheus, unpacked beside the virtual environment: installing it would start it.
+PROMETHEUS = tools/unpacked-package $(VENV)/apt prometheus prometheus promtool
 # Tests that start whole servers and installations; those and the others take about as long.
 ROLES   = tests/roles tests/tls tests/ledger tests/bench tests/auth tests/examples tests/deploy
 
-.PHONY: run install wheel test check style types unit unit-core unit-contract unit-faults unit-roles unit-rest unit-attacks bench bench-peers chaos lock format clean help
+.PHONY: run install wheel test check style types unit unit-core unit-contract unit-faults unit-roles unit-rest unit-attacks bench bench-peers chaos dashboards lock format clean help
 
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -29,6 +31,7 @@ wheel: $(VENV)/.run  ## build dist/penstock-*.whl, with the locked build tools a
 # The types are checked beside the tests, which leave a core idle for part of the time.
 test: style  ## set up and check everything: format, lint, types, layers, tests
 	tools/system-packages $(TOOLS)
+	$(PROMETHEUS)
 	$(MAKE) --no-print-directory -j4 -O unit-faults unit-roles unit-rest unit-contract types unit-attacks unit-core
 
 check: style types  ## format, lint, types and import layers
@@ -43,6 +46,7 @@ types: $(VENV)/.dev
 
 unit: $(VENV)/.dev  ## the tests alone, with real processes, sockets and a real browser
 	tools/system-packages $(TOOLS)
+	$(PROMETHEUS)
 	$(MAKE) --no-print-directory -j4 -O unit-faults unit-roles unit-rest unit-contract unit-attacks unit-core
 
 # Four at a time, the longest first: each waits for processes and clocks more than it computes.
@@ -74,9 +78,13 @@ bench-peers: $(VENV)/.dev  ## Penstock beside Mosec, LitServe, BentoML, Ray Serv
 
 chaos: $(VENV)/.dev  ## the long forms of the fault tests and attacks, and examples that nobody tried before
 	tools/system-packages $(TOOLS)
+	$(PROMETHEUS)
 	$(BIN)/pytest tests/chaos --chaos-long
 	$(BIN)/pytest tests/attack --chaos-long
 	$(BIN)/pytest --ignore tests/chaos --ignore tests/attack --hypothesis-profile=explore
+
+dashboards: $(VENV)/.dev  ## make deploy/grafana/*.json anew
+	$(BIN)/python -m tools.dashboards
 
 lock:  ## write the lock files anew from pyproject.toml
 	$(BIN)/pip install --quiet uv

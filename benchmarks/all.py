@@ -26,6 +26,7 @@ from benchmarks import (
     redis_pacing,
     redis_scaling,
     redis_throughput,
+    scraping,
     simulator,
     waiting,
 )
@@ -48,6 +49,7 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
     waiting.NAME: waiting.main,
     ledger.NAME: ledger.main,
     everything_on.NAME: everything_on.main,
+    scraping.NAME: scraping.main,
     hot_keys.NAME: hot_keys.main,
     cache_miss.NAME: cache_miss.main,
     redis_throughput.NAME: redis_throughput.main,
@@ -64,6 +66,7 @@ WHOLE_SECONDS = (  # wrk knows no others
     redis_everything.NAME,
     redis_throughput.NAME,
     redis_scaling.NAME,
+    scraping.NAME,
 )
 
 

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 DAY = timedelta(days=1)
+DAYS = 1  # that a certificate is good for, if nothing else is said
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,12 @@ class Authority:
         file.write_bytes(self.pem)
         return file
 
-    def issue(self, folder: Path, name: str, *hosts: str) -> Pair:
+    def issue(self, folder: Path, name: str, *hosts: str, days: int = DAYS) -> Pair:
         """A certificate for these hosts, signed by this authority, good for a server and for a client."""
         key = ec.generate_private_key(ec.SECP256R1())
         names = [_host(host) for host in hosts or ("localhost", "127.0.0.1")]
         certificate = (
-            _builder(_name(name), self._name, key)
+            _builder(_name(name), self._name, key, days)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .sign(self._key, hashes.SHA256())
@@ -100,7 +101,7 @@ class AuthorityInFolder:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int = DAYS
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
@@ -110,7 +111,7 @@ def _builder(
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - DAY)
-        .not_valid_after(now + DAY)
+        .not_valid_after(now + days * DAY)
     )
 
 

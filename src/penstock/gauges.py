@@ -6,6 +6,22 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
+class BatchingGauges:
+    """How the queue of one model stands, and what its batcher has learned."""
+
+    queue_limit: int  # requests that may wait
+    # Seconds that a request would wait for a worker, in the worst tier; None if nobody can say.
+    expected_wait: float | None
+    # The depths at which tiers are refused, by the name of the level. Empty until a batch has been seen.
+    refusal_depths: Mapping[str, float]
+    retry_budget: float  # the part that is left, 0 to 1
+    service: Mapping[str, float]  # seconds of a batch on a worker, for a batch of one and a full one
+    best_batch: int
+    max_batch: int
+    policy: str
+
+
+@dataclass(frozen=True, slots=True)
 class ModelGauges:
     """How one model stands at this moment."""
 
@@ -18,6 +34,27 @@ class ModelGauges:
     pressure: float | None = None  # of the fullest worker; None if this process has no workers
     # The largest batch that fits into the worker with the least memory; None while all batches fit.
     largest_fitting: int | None = None
+    batching: BatchingGauges | None = None  # None if this process forms no batches
+
+
+@dataclass(frozen=True, slots=True)
+class DeskGauges:
+    """What clients of one model can expect."""
+
+    objective: float  # seconds: the latency that its requests are meant to keep
+    queue_timeout: float  # seconds: the longest wait for a worker, of the strictest tier
+    ready: bool  # whether a worker can serve now
+
+
+@dataclass(frozen=True, slots=True)
+class StoreGauges:
+    """How an installation over Redis stands, as far as one process knows."""
+
+    up: bool  # whether Redis answers
+    memory: float  # the part of its memory that Redis uses
+    memory_limit: float  # the part beyond which nothing is accepted
+    processes: Mapping[str, int]  # by role
+    lost_workers: int  # worker processes that went without a word and are not forgotten yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +64,7 @@ class LedgerGauges:
     rows: Mapping[str, int]  # since the start, by what became of them
     waiting: int  # rows that are not in the database yet
     spool_bytes: int
+    spool_limit: int  # bytes
     up: bool  # whether the database takes rows
 
 
@@ -37,6 +75,18 @@ class TracingGauges:
     sent: int  # spans, since the start
     dropped: int
     waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class TlsGauges:
+    """What has happened to certificates and handshakes since the start, and when the certificate in use ends."""
+
+    loads: int
+    failed_loads: int
+    failed_handshakes: int
+    ends: (
+        float | None
+    )  # seconds since the epoch; None if the certificate does not say it in a form that we know
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +108,7 @@ class ServerGauges:
     waiting_clients: int = 0
     tasks: int = 0
     dead_letters: Mapping[str, int] = field(default_factory=dict)  # by model, since the start
-    tls: Mapping[str, int] = field(default_factory=dict)  # what has happened to certificates and handshakes
+    tls: TlsGauges | None = None  # None without TLS
     ledger: LedgerGauges | None = None  # None if the process keeps no ledger
     tracing: TracingGauges | None = None  # None if the process traces nothing
     caches: Mapping[str, CacheCounts] = field(default_factory=dict)
@@ -68,3 +118,6 @@ class ServerGauges:
     restarts: Mapping[str, int] = field(default_factory=dict)  # of loops, by name, since the start
     # Bytes of answers that wait for slow clients, and how many clients were cut off because of that.
     unsent: tuple[int, int] | None = None
+    desks: Mapping[str, DeskGauges] = field(default_factory=dict)  # by model; empty if no client asks here
+    waiting_limit: int = 0  # accepted requests that a gateway takes at once
+    store: StoreGauges | None = None  # None if there is no Redis

@@ -1,9 +1,11 @@
 """What the server's own counters say about the measured window."""
 
 import json
+from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
-from tiny_server import Answer, TinyServer
+from tiny_server import Answer, Ask, TinyServer
 
 from penstock.bench.scrape import Scrape, compare, scrape
 
@@ -19,6 +21,17 @@ def metrics(full: int, due: int, members: int, busy: float, model: str = "m") ->
         f'penstock_workers{{model="{model}",state="idle"}} 1\n'
         "penstock_queue_depth 7\n"
     )
+
+
+def part(text: str, *, of_worker: bool) -> str:
+    """The lines that a worker's page has, or those of a batcher's."""
+    return "".join(
+        line for line in text.splitlines(keepends=True) if ("penstock_worker" in line) == of_worker
+    )
+
+
+def always(text: str) -> Callable[[Ask], Answer]:
+    return lambda ask: Answer(body=text.encode())
 
 
 def page(taken: float, text: str) -> Scrape:
@@ -69,13 +82,18 @@ def test_a_scrape_reads_the_metrics_page() -> None:
     assert [ask.path for ask in server.asks] == ["/internal/health", "/metrics"]
 
 
-def test_over_redis_the_batchers_are_asked_and_each_worker_counts_once() -> None:
+def test_over_redis_the_batchers_and_workers_are_asked_each_for_what_it_knows() -> None:
     """What a gateway knows of the others; one of them has just ended."""
-    with (
-        TinyServer(lambda ask: Answer(body=metrics(1, 1, 10, 5.0).encode())) as one,
-        TinyServer(lambda ask: Answer(body=metrics(2, 0, 30, 7.0).encode())) as two,
-    ):
-        admins = [("gateway", "http://127.0.0.1:1"), ("batcher", one.url), ("batcher", two.url)]
+    pages = [
+        part(metrics(1, 1, 10, 0.0), of_worker=False),
+        part(metrics(2, 0, 30, 0.0), of_worker=False),
+        part(metrics(0, 0, 0, 5.0), of_worker=True),
+        part(metrics(0, 0, 0, 7.0), of_worker=True),
+    ]
+    with ExitStack() as stack:
+        urls = [stack.enter_context(TinyServer(always(page))).url for page in pages]
+        admins = [("gateway", "http://127.0.0.1:1"), ("batcher", urls[0]), ("batcher", urls[1])]
+        admins += [("worker", urls[2]), ("worker", urls[3])]
         admins += [("batcher", "http://127.0.0.1:1"), ("batcher", "")]
         processes = [{"role": role, "admin": admin} for role, admin in admins]
         with TinyServer(lambda ask: Answer(body=json.dumps({"processes": processes}).encode())) as gateway:
@@ -84,7 +102,7 @@ def test_over_redis_the_batchers_are_asked_and_each_worker_counts_once() -> None
     window = compare(Scrape(found.taken - 10.0, {}), found, None)
     assert window is not None
     assert (window.batch.count, window.batch.mean_size) == (4, 10)
-    assert window.busy == pytest.approx(12 / (4 * 10))
+    assert window.busy == pytest.approx(12 / (8 * 10))
 
 
 def test_a_batcher_that_was_started_anew_counts_from_zero() -> None:

@@ -9,7 +9,7 @@ from penstock.core.admission import Admission
 from penstock.core.batcher import Batcher
 from penstock.core.buffer import TierRules
 from penstock.core.capacity import CapacityRules
-from penstock.core.forecast import FEW_LANES, backlog_seconds, forecast, in_turn
+from penstock.core.forecast import FEW_LANES, backlog_seconds, expected_wait, forecast, in_turn
 from penstock.core.queued import Queued
 from penstock.core.refusal import AdmissionRules, refusal, refusal_of_more
 from penstock.core.rules import BatchingRules
@@ -383,3 +383,11 @@ def test_admission_says_of_many_what_the_queue_says(tier: int) -> None:
     offer(batcher, first)
     assert admission.refusal_of_more(first, 40, 0.0) is None
     assert isinstance(admission.refusal_of_more(first, 99, 0.0), Overloaded)
+
+
+def test_the_expected_wait_is_that_until_a_worker_is_free_and_nobodys_without_one() -> None:
+    batcher = busy()
+    offer(batcher, *(ask() for _ in range(25)))
+    assert expected_wait(batcher, 0.0) == pytest.approx(0.1 + 2 * 0.05)
+    assert expected_wait(batcher_with(1), 5.0) == 0.0
+    assert expected_wait(batcher_with(0), 0.0) is None

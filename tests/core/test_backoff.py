@@ -37,3 +37,12 @@ def test_a_budget_gains_a_few_a_second_besides_and_never_from_a_clock_that_stood
     assert not budget.spend(99.0)
     assert budget.spend(100.0 + 0.11)
     assert sum(budget.spend(100.0 + tenth / 10) for tenth in range(2, 102)) == pytest.approx(100, abs=2)
+
+
+def test_what_is_left_of_a_budget_is_told_without_spending_it() -> None:
+    budget = RetryBudget(ratio=0.0, per_second=1.0, limit=4.0)
+    assert budget.left(0.0) == 1.0
+    assert all(budget.spend(0.0) for _ in range(3))
+    assert (budget.left(0.0), budget.left(1.0), budget.left(100.0)) == (0.25, 0.5, 1.0)
+    assert budget.spend(0.0)
+    assert budget.left(0.0) == 0.0

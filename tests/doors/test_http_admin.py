@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from penstock import __version__
+from penstock.core.policy import POLICIES
 from penstock.errors import STATUS_BY_CODE
 from penstock.types import Outcome, Reason
 from server import PATIENT, Server, eventually, running
@@ -159,6 +161,11 @@ def test_metrics_have_the_promised_names_and_only_closed_label_sets(server: Serv
         "outcome": {*STATUS_BY_CODE, Outcome.SUCCESS},
         "code": set(STATUS_BY_CODE),
         "reason": set(Reason),
+        "level": {"warning", "critical"},
+        "batch": {"one", "full"},
+        "policy": set(POLICIES),
+        "role": {"serve"},
+        "version": {__version__},
     }
     for family in families.values():
         for sample in family.samples:

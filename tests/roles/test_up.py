@@ -211,8 +211,11 @@ def test_any_gateway_says_where_the_batch_counters_are(whole: Up) -> None:
     """`penstock bench` asks there."""
     found = scrape(whole.admins["gateway-2"])
     assert found is not None
-    assert set(found.pages) == {whole.admins["batcher-1"], whole.admins["batcher-2"]}
-    assert all("penstock_workers" in page for page in found.pages.values())
+    parts = ("batcher-1", "batcher-2", "worker-1", "worker-2")
+    assert set(found.pages) == {whole.admins[part] for part in parts}
+    for part in parts:
+        shown = "penstock_batches" if part.startswith("batcher") else "penstock_workers"
+        assert f"\n# TYPE {shown}" in found.pages[whole.admins[part]]
 
 
 def test_a_dead_letter_is_listed_shown_retried_and_purged(whole: Up, workplace: Path, typed: Typed) -> None:

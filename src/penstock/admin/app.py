@@ -44,7 +44,9 @@ class RunningServer(Protocol):
         to find a task."""
         ...
 
-    def metrics(self) -> bytes: ...
+    def metrics(self, accept: str) -> tuple[bytes, str]:
+        """Returns the metrics page and its content type, in the format that an Accept header prefers."""
+        ...
 
 
 class DeadLetters(Protocol):
@@ -86,7 +88,8 @@ def admin_app(
         return PlainTextResponse(reason or "ok", 503 if reason else 200)
 
     async def metrics(request: Request) -> Response:
-        return Response(inside.metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        page, kind = inside.metrics(",".join(request.headers.getlist("accept")))
+        return Response(page, headers={"content-type": kind, "vary": "Accept"})
 
     async def health(request: Request) -> Response:
         return _as_json(inside.health())

@@ -1,8 +1,8 @@
 """Reads the server's own batch counters from its admin plane, before and after the measured window. Used by
 `load.py`.
 
-Over Redis the batchers have those counters; the admin plane of any process there says where the batchers' are. The
-pages are fetched in a thread while the load runs, and read only afterwards.
+Over Redis the batchers and workers have those counters; the admin plane of any process there says where theirs are.
+The pages are fetched in a thread while the load runs, and read only afterwards.
 """
 
 import json
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from penstock.load.report import Batches
 
 PATIENCE = 5.0  # seconds; a server under load may answer slowly
-BATCHER = "batcher"  # the role that forms batches
+ROLES = ("batcher", "worker")  # those that form batches, and those that run them
 
 _SAMPLE = re.compile(
     r"^penstock_(batches_total|batched_requests_total|padding_total|worker_busy_seconds_total|workers)"
@@ -45,20 +45,20 @@ class Window:
 
 
 def scrape(admin: str) -> Scrape | None:
-    """Returns the metrics of the processes that form batches; None if no admin plane answers."""
+    """Returns the metrics of the processes that form and run batches; None if no admin plane answers."""
     admin = admin.rstrip("/")
     pages = {}
     for plane in _planes(admin):
-        with suppress(OSError, ValueError):  # one of several batchers may just have ended
+        with suppress(OSError, ValueError):  # one of several processes may just have ended
             pages[plane] = _get(f"{plane}/metrics")
     return Scrape(time.monotonic(), pages) if pages else None
 
 
 def _planes(admin: str) -> list[str]:
-    """Returns the admin planes of all batchers; if there is none, this one."""
+    """Returns the admin planes of all batchers and workers; if there is none, this one."""
     try:
         processes = json.loads(_get(f"{admin}/internal/health"))["processes"]
-        found = [str(each["admin"]) for each in processes if each["role"] == BATCHER and each["admin"]]
+        found = [str(each["admin"]) for each in processes if each["role"] in ROLES and each["admin"]]
     except (OSError, ValueError, LookupError, TypeError):
         found = []
     return found or [admin]
@@ -82,7 +82,6 @@ def compare(before: Scrape | None, after: Scrape | None, model: str | None) -> W
     padding = 0.0
     for plane, page in after.pages.items():
         first, last = _read(before.pages.get(plane, ""), model), _read(page, model)
-        known = 0.0  # workers that this process knows; over Redis every batcher knows all of them
         for (name, label), value in last.items():
             start = first.get((name, label), 0.0)
             # A process that was started anew meanwhile counts from 0.
@@ -96,8 +95,7 @@ def compare(before: Scrape | None, after: Scrape | None, model: str | None) -> W
             elif name == "worker_busy_seconds_total":
                 busy_seconds += grown
             else:
-                known += value
-        workers = max(workers, known)
+                workers += value
     if not counted:
         return None
     count = sum(reasons.values())

@@ -84,4 +84,5 @@ class AnnouncedDesks:
             output=model.output,
             max_batch=largest_batch(model),
             ready=partial(has_worker, self._registry, name),
+            objective=model.objective,
         )

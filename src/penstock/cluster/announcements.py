@@ -17,7 +17,7 @@ from penstock.words.announcements import ModelAnnouncement
 # Fields of the announcement that are not settings: which parameters a function takes is known once it has started.
 _LEARNED = ("takes_parameters", "parameter_names", "scalar_parameters", "format")
 # Fields that are left out where they have their default.
-_SPARED = {"batch_sizes": ANY, "batch_cost": SUM}
+_SPARED = {"batch_sizes": ANY, "batch_cost": SUM, "objective": None}
 _CONFIGURED = [name for name in ModelAnnouncement.__struct_fields__ if name not in (*_LEARNED, *_SPARED)]
 
 
@@ -35,6 +35,7 @@ def announcement_of(
         scalar_parameters=model.protocol == "grpc",
         batch_cost=UNSET if model.batch_cost == SUM else model.batch_cost,
         batch_sizes=UNSET if model.batch_sizes == ANY else model.batch_sizes,
+        objective=UNSET if model.objective is None else model.objective,
     )
 
 

@@ -108,7 +108,10 @@ class BatchedModels:
 
     def gauges(self) -> dict[str, ModelGauges]:
         now = self._clock()
-        return {name: model_gauges(pump.batcher, self._tiers, now, 0) for name, pump in self.pumps.items()}
+        return {
+            name: model_gauges(pump.batcher, self._capacity, self._tiers, now, 0)
+            for name, pump in self.pumps.items()
+        }
 
     def dead(self) -> list[str]:
         return [word for pump in self.pumps.values() for word in pump.dead()]

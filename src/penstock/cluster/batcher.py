@@ -251,4 +251,5 @@ class BatcherMember(Member):
             letters_dropped=self._letters.dropped,
             aside=self.bus.aside.counts,
             restarts=self.loops.restarts,
+            store=self.store_gauges(),
         )

@@ -35,6 +35,7 @@ from penstock.ports.shards import Shards
 from penstock.ports.tasks import EndedTasks
 from penstock.runtime.collapse.flight import Flight
 from penstock.runtime.collapse.shared_answers import SharedAnswers
+from penstock.runtime.desk import desk_gauges
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.ids import random_ids
 from penstock.runtime.sharing import counts_of
@@ -249,8 +250,11 @@ class GatewayMember(Member):
     def gauges(self) -> ServerGauges:
         return ServerGauges(
             waiting_clients=self._waiting(),
+            waiting_limit=self.config.limits.max_queue,
             caches=counts_of(self._desks.desks.values()),
             evicted=self._memory.evicted,
             aside=self.bus.aside.counts,
             restarts=self.loops.restarts,
+            desks=desk_gauges(self._desks.desks),
+            store=self.store_gauges(),
         )

@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 from penstock.cluster.condition import all_worker_rows, condition_of, health_of
 from penstock.config import Config
 from penstock.errors import StoreDown
-from penstock.gauges import ServerGauges
+from penstock.gauges import ServerGauges, StoreGauges
 from penstock.loops import Loops
 from penstock.ports import Clock
 from penstock.ports.bus import Bus
@@ -24,7 +24,7 @@ from penstock.ports.process import Listener
 from penstock.runtime.condition import UNHEALTHY, WorkerRow
 from penstock.said_once import SaidOnce
 from penstock.words.basics import Garbled
-from penstock.words.heartbeats import Heartbeat, Kind
+from penstock.words.heartbeats import KINDS, Heartbeat, Kind
 from penstock.words.messages import Departed, Message, decode
 
 log = logging.getLogger("penstock")
@@ -196,6 +196,16 @@ class Member:
 
     def health(self) -> dict[str, Any]:
         return {"role": self.role, "name": self.name, **self.condition(), **asdict(health_of(self.registry))}
+
+    def store_gauges(self) -> StoreGauges:
+        registry = self.registry
+        return StoreGauges(
+            up=registry.reachable,
+            memory=registry.memory_ratio,
+            memory_limit=self.config.redis.memory_limit,
+            processes={kind.removesuffix("s"): len(registry.members[kind]) for kind in KINDS},
+            lost_workers=len(registry.lost_workers),
+        )
 
     def alive(self, kind: Kind) -> Callable[[], set[str]]:
         """Returns a function that names the members of this kind that are there."""

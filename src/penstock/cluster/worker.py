@@ -172,7 +172,12 @@ class WorkerMember(Member):
         return self._slots.rows(leaving=self._retired)
 
     def gauges(self) -> ServerGauges:
-        return ServerGauges(self._slots.gauges(), aside=self.bus.aside.counts, restarts=self.loops.restarts)
+        return ServerGauges(
+            self._slots.gauges(),
+            aside=self.bus.aside.counts,
+            restarts=self.loops.restarts,
+            store=self.store_gauges(),
+        )
 
 
 def _check_costs(config: Config) -> None:

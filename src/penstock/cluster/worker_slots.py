@@ -1,6 +1,7 @@
 """The slots of one worker process, the docks through which they get batches, and how they stand.
 `cluster/worker.py` has one `WorkerSlots`."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from penstock.cluster.dock import RemoteDock, Report
@@ -19,6 +20,8 @@ from penstock.runtime.slot import Slot
 from penstock.types import WorkerId
 from penstock.words.heartbeats import SlotReport
 from penstock.words.slot_name import SlotName
+
+STATES = ("idle", "busy", "loading", "full", "offline")
 
 # Called with the names of a model and of this process. Returns a function that makes a slot's backend, given the
 # slot's number.
@@ -133,12 +136,14 @@ class WorkerSlots:
         return {name: self._gauges(name, dock) for name, dock in self.docks.items()}
 
     def _gauges(self, model: str, dock: RemoteDock) -> ModelGauges:
-        own, healthy = self.of(model), self._healthy(model)
+        own = self.of(model)
+        states = Counter(self._report(worker, leaving=False).state for worker, _ in own)
         return ModelGauges(
             queue_depth={},
-            workers={"healthy": healthy, "offline": len(own) - healthy},
+            workers={state: states[state] for state in STATES},
             busy_seconds=sum(dock.busy_seconds[worker] for worker, _ in own),
             utilization=max(self._utilization.of(worker) for worker, _ in own),
             capacity=0.0,
             restarts=sum(slot.restarts for _, slot in own),
+            pressure=max(slot.pressure for _, slot in own),
         )

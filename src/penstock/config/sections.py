@@ -356,6 +356,8 @@ class Model:
     processing_timeout: Follows = None
     request_timeout: Follows = None
     first_batch_timeout: Follows = None
+    # The latency that 99 % of its requests are meant to keep. None: its request limit. Alerts go by it.
+    objective: Follows = None
     http: HttpEndpoint = HttpEndpoint()
     grpc: GrpcEndpoint = GrpcEndpoint()
 

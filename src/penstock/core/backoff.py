@@ -32,6 +32,10 @@ class RetryBudget:
         """Note that a fresh batch was sent."""
         self._tokens = min(self.limit, self._tokens + self._ratio)
 
+    def left(self, now: Seconds) -> float:
+        """Returns the part of the budget, 0 to 1, that is left."""
+        return min(self.limit, self._tokens + max(0.0, now - self._last) * self._per_second) / self.limit
+
     def spend(self, now: Seconds) -> bool:
         """Take one retry from the budget. Returns False if none is left."""
         self._tokens = min(self.limit, self._tokens + max(0.0, now - self._last) * self._per_second)

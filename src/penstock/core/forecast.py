@@ -10,7 +10,8 @@ request. What is ahead follows from the order of the buffer:
 Later requests may overtake a waiting one. `slower` is the part of the service (0 to 1) that goes to them; the
 expected wait is divided by 1 - `slower`.
 
-Used by `refusal`, `tier_gate` and `admission`. `runtime` and `cluster` use `backlog_seconds`.
+Used by `refusal`, `tier_gate` and `admission`. `runtime` and `cluster` use `backlog_seconds`, and the
+metrics `expected_wait`.
 """
 
 from typing import NamedTuple
@@ -59,6 +60,13 @@ def backlog_seconds(batcher: Batcher, now: Seconds) -> Seconds:
     """How long what waits now will take. Returns `UNKNOWN_BACKLOG` if nobody can say."""
     expected = forecast(batcher, len(batcher.depth.by_tier) - 1, now)
     return UNKNOWN_BACKLOG if expected is None else expected.start + expected.seconds - now
+
+
+def expected_wait(batcher: Batcher, now: Seconds) -> Seconds | None:
+    """How long a request that arrived now would wait for a worker, in the tier where that is longest. None if
+    nobody can say."""
+    expected = [forecast(batcher, tier, now) for tier in range(len(batcher.depth.by_tier))]
+    return max((each.start - now for each in expected if each is not None), default=None)
 
 
 def _ahead(batcher: Batcher, tier: int, in_tier: float) -> float:

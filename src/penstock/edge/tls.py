@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from penstock.edge.certificate_end import first_end
 from penstock.errors import UserMistake
 from penstock.loops import Loops
 
@@ -70,6 +71,7 @@ class ServerTls:
         self.context = _context(settings)
         # The admin plane listens with this context, so it is kept, and reloaded in place.
         self.admin_context = _plain_context(settings)
+        self.ends = first_end(settings.certificate)
         self.loads = 1
         self.failures = 0
         self.failed_handshakes = 0
@@ -112,6 +114,7 @@ class ServerTls:
             log.error("certificates stay as they were", extra={"error": str(error)})
         else:
             self.context = context
+            self.ends = first_end(self._settings.certificate)
             self.loads += 1
             log.info("certificates loaded anew", extra={"file": str(self._settings.certificate)})
 

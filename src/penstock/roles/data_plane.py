@@ -13,6 +13,7 @@ from penstock.doors.traced import Traced
 from penstock.edge.app import App
 from penstock.edge.edge import Edge, EdgeLimits
 from penstock.edge.tls import ServerTls
+from penstock.gauges import TlsGauges
 from penstock.ports import Clock, Doorman, Gateway
 from penstock.ports.tracing import RequestTracer
 from penstock.runtime.ids import random_ids
@@ -60,6 +61,12 @@ def data_plane(
 def tls_health(tls: ServerTls | None) -> dict[str, int]:
     """Returns what the admin plane shows of TLS; empty without TLS."""
     return {} if tls is None else tls.health()
+
+
+def tls_gauges(tls: ServerTls | None) -> TlsGauges | None:
+    if tls is None:
+        return None
+    return TlsGauges(tls.loads, tls.failures, tls.failed_handshakes, tls.ends)
 
 
 def unsent_gauges(edge: Edge) -> tuple[int, int]:

@@ -37,12 +37,13 @@ def ledger_health(ledger: Recorder | None) -> dict[str, Any]:
     return {"ledger": {"status": "away" if state.away else "ok", **shown, **away}}
 
 
-def ledger_gauges(ledger: Recorder | None) -> LedgerGauges | None:
+def ledger_gauges(ledger: Recorder | None, spool_limit: int) -> LedgerGauges | None:
+    """`spool_limit`: bytes that may wait on disk."""
     if ledger is None:
         return None
     state = ledger.state
     rows = {name: getattr(state, name) for name in ("written", "lost", "rejected", "forgotten")}
-    return LedgerGauges(rows, state.waiting, state.waiting_bytes, not state.away)
+    return LedgerGauges(rows, state.waiting, state.waiting_bytes, spool_limit, not state.away)
 
 
 def look_up(

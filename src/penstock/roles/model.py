@@ -95,6 +95,7 @@ class ModelStack:
             output=model.output,
             max_batch=batcher.rules.max_batch,
             ready=served.ready,
+            objective=model.objective,
         )
 
     def _sizing(

@@ -15,7 +15,7 @@ from penstock.edge.edge import Edge
 from penstock.edge.tls import ServerTls
 from penstock.gauges import ServerGauges
 from penstock.roles.auth import check_admin
-from penstock.roles.data_plane import tls_health, unsent_gauges
+from penstock.roles.data_plane import tls_gauges, tls_health, unsent_gauges
 from penstock.roles.ledger import ledger_gauges, ledger_health
 from penstock.roles.observers import Observing
 from penstock.roles.tracing import tracing_gauges
@@ -46,8 +46,9 @@ class Process:
         self.edge = edge
         self.tls = tls
         self._ledger, self._tracing = observing.ledger, observing.tracing
+        self._spool_limit = config.ledger.spool_size
         self.pauses = LoopPauses()
-        self._exposition = Exposition(observing.metrics, self._gauges, self.pauses)
+        self._exposition = Exposition(observing.metrics, self._gauges, self.pauses, inside.role)
         self.admin = admin_app(self, letters, config.server.admin_token, aside)
 
     # ---- life ----------------------------------------------------------------------------------------------
@@ -97,8 +98,8 @@ class Process:
     async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
         return await self.inside.request(request_id, tenant)
 
-    def metrics(self) -> bytes:
-        return self._exposition.text()
+    def metrics(self, accept: str = "") -> tuple[bytes, str]:
+        return self._exposition.answer(accept)
 
     def _gauges(self) -> ServerGauges:
         gauges = replace(self.inside.gauges(), tracing=tracing_gauges(self._tracing))
@@ -106,7 +107,7 @@ class Process:
             return gauges
         return replace(
             gauges,
-            tls=tls_health(self.tls),
-            ledger=ledger_gauges(self._ledger),
+            tls=tls_gauges(self.tls),
+            ledger=ledger_gauges(self._ledger, self._spool_limit),
             unsent=unsent_gauges(self.edge),
         )

@@ -25,7 +25,7 @@ async def serve(config: Config, announce: Announce, *, reload: bool = False, say
         role = embedded(config, loop, reload=reload)
 
         async def fetch() -> Pages:
-            page = [role.metrics().decode()]
+            page = [role.metrics()[0].decode()]
             return Pages(page, page, page)
 
         if say is not None:

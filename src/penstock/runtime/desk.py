@@ -1,10 +1,11 @@
 """The desk: all that a gateway knows of one model when it takes in a request for it. `roles/model.py` makes it;
 over a bus `cluster/announced_desks.py` does, from what workers announce. `gateway` reads it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import Refused
+from penstock.gauges import DeskGauges
 from penstock.ports import Broker
 from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.collapse.sharing import Sharing
@@ -44,3 +45,18 @@ class Desk:
     ready: Callable[[], bool] = lambda: True  # whether a worker can serve the model now
     # The names of the parameters that the model takes; None: any.
     parameter_names: Callable[[], Sequence[str] | None] = lambda: None
+    objective: float | None = (
+        None  # seconds: the latency its requests are meant to keep; None: their time limit
+    )
+
+
+def desk_gauges(desks: Mapping[str, Desk]) -> dict[str, DeskGauges]:
+    """Returns what clients of each model can expect, for the metrics. Where tiers differ, the strictest counts."""
+    return {
+        name: DeskGauges(
+            desk.objective or min(request for _, request in desk.time_limits),
+            min(queue for queue, _ in desk.time_limits),
+            desk.ready(),
+        )
+        for name, desk in desks.items()
+    }

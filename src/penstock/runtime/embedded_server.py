@@ -16,7 +16,7 @@ from penstock.ports.process import Companion, Listener
 from penstock.runtime.collapse.flight import AnswerMemory
 from penstock.runtime.condition import UNHEALTHY, WorkerRow, worst
 from penstock.runtime.dead_letters import DeadLetters
-from penstock.runtime.desk import Desk
+from penstock.runtime.desk import Desk, desk_gauges
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.idempotency import KeyedStore
 from penstock.runtime.served_model import ServedModel
@@ -32,6 +32,8 @@ COMPANIONS = "the companions"  # a part that must have started, beside the model
 
 
 class EmbeddedServer:
+    role = "serve"  # which role this process has, in the metrics
+
     def __init__(
         self,
         models: Mapping[str, ServedModel],
@@ -192,4 +194,5 @@ class EmbeddedServer:
             evicted=self._memory.evicted,
             letters_dropped=self._dead_letters.dropped,
             restarts=self.loops.restarts,
+            desks=desk_gauges(self._desks),
         )

@@ -8,7 +8,8 @@ from typing import TypedDict
 from penstock.core.batcher import Batcher
 from penstock.core.capacity import CapacityRules, depth_limits, fleet_capacity, own_capacity
 from penstock.core.fleet import Worker
-from penstock.gauges import ModelGauges
+from penstock.core.forecast import expected_wait
+from penstock.gauges import BatchingGauges, ModelGauges
 
 STATES = ("idle", "busy", "resting", "loading", "offline")
 
@@ -38,7 +39,9 @@ def utilization_of(batcher: Batcher, now: float) -> float:
     return batcher.rate(now) / offered if offered else 0.0
 
 
-def model_gauges(batcher: Batcher, tiers: Sequence[str], now: float, restarts: int) -> ModelGauges:
+def model_gauges(
+    batcher: Batcher, rules: CapacityRules, tiers: Sequence[str], now: float, restarts: int
+) -> ModelGauges:
     workers = batcher.fleet.workers.values()
     states = Counter(state_of(worker, now) for worker in workers)
     return ModelGauges(
@@ -51,6 +54,21 @@ def model_gauges(batcher: Batcher, tiers: Sequence[str], now: float, restarts: i
         capacity=fleet_capacity(batcher),
         restarts=restarts,
         largest_fitting=min(batcher.parts.safe_sizes.smallest().values(), default=None),
+        batching=batching_gauges(batcher, rules, now),
+    )
+
+
+def batching_gauges(batcher: Batcher, rules: CapacityRules, now: float) -> BatchingGauges:
+    curve, (warning, critical) = batcher.curve, depth_limits(batcher, rules)
+    return BatchingGauges(
+        queue_limit=rules.max_queue,
+        expected_wait=expected_wait(batcher, now),
+        refusal_depths={"warning": warning, "critical": critical} if own_capacity(batcher) else {},
+        retry_budget=batcher.delivery.budget.left(now),
+        service={"one": curve.single, "full": curve.full},
+        best_batch=curve.best_size,
+        max_batch=batcher.rules.max_batch,
+        policy=batcher.rules.policy,
     )
 
 

@@ -107,7 +107,9 @@ class ServedModel:
         )
 
     def gauges(self, tiers: Sequence[str], now: float) -> ModelGauges:
-        gauges = model_gauges(self.batcher, tiers, now, sum(slot.restarts for slot in self.slots))
+        gauges = model_gauges(
+            self.batcher, self._capacity, tiers, now, sum(slot.restarts for slot in self.slots)
+        )
         own = [slot for slot in self.slots if slot.worker in self.batcher.fleet.workers]
         full = sum(slot.full for slot in own)
         # The batcher counts a slot whose backend is full as offline. Here it is shown as full.

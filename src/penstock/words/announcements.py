@@ -40,11 +40,13 @@ class ModelAnnouncement(RegistryWord, kw_only=True):
     batch_cost: str | UnsetType = UNSET
     # The sizes that a batch may have. Absent if any size is allowed, which is all that an older process knows.
     batch_sizes: str | tuple[int, ...] | UnsetType = UNSET
+    # The latency, in seconds, that its requests are meant to keep. Absent if its configuration names none.
+    objective: Finite | UnsetType = UNSET
 
     @property
     def batching(self) -> "ModelAnnouncement":
         """The part that matters to a batcher: only gateways have a use for the rest."""
-        return structs.replace(self, takes_parameters=True, parameter_names=None)
+        return structs.replace(self, takes_parameters=True, parameter_names=None, objective=UNSET)
 
 
 read_announcement = reader(ModelAnnouncement)

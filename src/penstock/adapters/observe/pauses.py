@@ -9,7 +9,7 @@ shorter than it was.
 import asyncio
 import time
 
-from penstock.adapters.observe.metrics import Histogram
+from penstock.adapters.observe.histogram import Histogram
 from penstock.ports import Clock
 
 EVERY = 0.005  # seconds between two ticks; shorter pauses do not count

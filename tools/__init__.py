@@ -1,0 +1,1 @@
+"""What helps to develop Penstock, and is no part of it."""
