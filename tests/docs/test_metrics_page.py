@@ -77,6 +77,8 @@ certificate = "{pair.certificate}"
 key = "{pair.key}"
 [ledger]
 url = "sqlite:///ledger.db"
+[tracing]
+endpoint = "http://127.0.0.1:1"
 [models.sim]
 target = "sim:1ms"
 deterministic = true
@@ -94,7 +96,7 @@ def test_each_role_over_redis_shows_what_is_documented_of_it() -> None:
         for name, admin in installation.admins.items():
             role = name.partition("-")[0]
             text = call(admin, "GET", "/metrics", headers=ACCEPT).body.decode()
-            check(text, role, without="penstock_(tls_|ledger_)")
+            check(text, role, without="penstock_(tls_|ledger_|trace_)")
 
 
 @pytest.mark.parametrize("role", ["gateway", "batcher", "worker"])
