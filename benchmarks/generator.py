@@ -2,8 +2,9 @@
 
 import json
 import subprocess
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -45,6 +46,7 @@ class Measured:
     ok: int = 0
     rejected: int = 0
     errors: int = 0  # all that are not ok, refusals included
+    codes: Mapping[str, int] = field(default_factory=dict)  # the same by their codes
 
 
 def bench(url: str, admin: str | None, traffic: Traffic) -> Measured:
@@ -86,6 +88,7 @@ def measured(summary: dict[str, Any]) -> Measured:
         ok=summary["ok"],
         rejected=summary["rejected"],
         errors=sum(summary["errors"].values()),
+        codes=summary["errors"],
     )
 
 
@@ -110,4 +113,5 @@ def middle(rounds: Sequence[Measured]) -> Measured:
         ok=sum(m.ok for m in rounds),
         rejected=sum(m.rejected for m in rounds),
         errors=sum(m.errors for m in rounds),
+        codes=sum((Counter(m.codes) for m in rounds), Counter()),
     )
