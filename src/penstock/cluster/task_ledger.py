@@ -1,5 +1,6 @@
 """Writes tasks into the ledger of gateways over a bus. A task may end when the gateway that accepted it is gone, so
-one gateway writes the tasks of all. `cluster/gateway.py` uses it; `adapters/ledger` implements `Ledger`."""
+one gateway writes the tasks of all. Every gateway with a ledger runs a `TaskLedger`; the registry tells which of
+them writes. `Ledger` is the part of a ledger that is needed here (`adapters/ledger` has it)."""
 
 import asyncio
 from collections.abc import Callable, Sequence
