@@ -1,5 +1,7 @@
 """What Penstock adds to a request when there is nothing to wait for: a GPU that takes no time, 100 requests/s.
 
+    python -m benchmarks.added_latency
+
 The limit is a bare Granian server that sends back what it was sent. The two take turns on the same schedule,
 each time freshly started, so that a machine that is slow for a minute is slow for both.
 """

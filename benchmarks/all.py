@@ -1,6 +1,7 @@
 """Every figure that needs no rival's software, one after the other, and all promises in one table at the end.
 
-Those that are meant for a machine of 16 cores only with --large, or by name.
+`python -m benchmarks.all` calls the `main` of each. Those that are meant for a machine of 16 cores only with
+--large, or by name.
 """
 
 import argparse

@@ -1,5 +1,7 @@
 """Checkouts of Penstock beside each other: is this one slower or faster than another?
 
+    python -m benchmarks.before_after OTHER_CHECKOUT
+
 Both run at once and are loaded in turns with the same requests, so that whatever else the machine does meanwhile is
 felt by both. Each turn of the one is held against the next of the other. Every round starts both anew, on other
 cores. A checkout is served by its own `.venv`, or by this Python with its `src` where it has none.

@@ -1,5 +1,7 @@
 """What a cache costs that never hits: every request another one, with and without `deterministic`.
 
+    python -m benchmarks.cache_miss
+
 The same server, function and load; only the setting differs. Both run at once and are loaded in turns of a second,
 so that whatever else the machine does in the meantime is felt by both; each round starts them anew. With it every
 request is looked for among the answers and among those under way, and its answer may be kept. Over Redis it is also

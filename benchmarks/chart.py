@@ -1,4 +1,5 @@
-"""Bar charts as SVG files, for both light and dark pages."""
+"""Bar charts as SVG files, for both light and dark pages. The rivals' standings and the scaling over Redis are
+drawn with it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
 """As many requests as several gateways will take at once, by wrk where it is installed, else by a generator here.
 
-That generator (`closed_loop_process`) needs nothing but what Penstock needs. Used by `redis_scaling`.
+That generator (`closed_loop_process`) needs nothing but what Penstock needs. Called by the benchmarks that want as
+much as several gateways take (`redis_scaling`, `gpu`).
 """
 
 import json

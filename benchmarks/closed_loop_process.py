@@ -1,7 +1,8 @@
 """One process of the closed loop: `python -m benchmarks.closed_loop_process URL CONNECTIONS SECONDS [START] <BODY`.
 
-Every connection asks again as soon as it has its answer. Prints the fields of a `wrk.Measurement` as JSON. With
-START, a moment of the monotonic clock, answers count from then on: several processes count in the same seconds.
+`closed_loop` starts as many of them as it wants. Every connection asks again as soon as it has its answer. Prints
+the fields of a `wrk.Measurement` as JSON. With START, a moment of the monotonic clock, answers count from then on:
+several processes count in the same seconds.
 """
 
 import asyncio

@@ -1,4 +1,5 @@
-"""Cores of their own for what is measured and for what measures."""
+"""Cores of their own for what is measured and for what measures, by the affinity that processes inherit.
+`before_after` and `gpu` start their servers and their load within it."""
 
 import os
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """What identity, quotas, tiers and the ledger cost: `penstock serve` with all of them, beside the same with none.
 
+    python -m benchmarks.everything_on
+
 A thousand users, each with an API key of its own or an RS256 token of its own; every request is let in, counted
 against its tenant's quota and written to a ledger in SQLite. Each is compared with a server that has all of it off
 and gets the same bytes. That one does not look at the credentials, but a token is 700 bytes more to send and to

@@ -1,5 +1,7 @@
 """Two tenants of one tier, over HTTP with API keys: one sends 2.3 times the capacity, the other a trickle.
 
+    python -m benchmarks.fairness
+
 The server is as it is by default, but for the keys. Each tenant may have half of the capacity, so all of a trickle
 below that should be served, whatever its neighbour sends.
 """

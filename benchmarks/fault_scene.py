@@ -1,4 +1,5 @@
-"""An installation for `faults` to hurt: its processes, how to kill them, and which requests a kill cut short.
+"""An installation for the benchmark `faults` to hurt: its processes, how to kill them, and which requests a kill
+cut short.
 
 With a supervisor (`penstock up`), that starts the dead again; without one, this module does.
 """

@@ -1,5 +1,7 @@
 """What a kill costs, at the default settings: statuses of all requests, and how long those that it met had to wait.
 
+    python -m benchmarks.faults
+
 One worker of eight, three of eight, and one of two batchers are killed again and again under 300 requests/s, once
 with a supervisor that sees them die (`penstock up`) and once without. Then Redis is stopped: how soon that is told.
 """

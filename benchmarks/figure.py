@@ -1,4 +1,5 @@
-"""What every benchmark shares: its options, its verdicts, and how its result is printed and written."""
+"""What every benchmark shares: its options, its verdicts, and how its result is printed and written. The `main` of
+each is a call of `conduct`."""
 
 import argparse
 import json

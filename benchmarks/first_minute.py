@@ -1,5 +1,7 @@
 """The first minute after readiness beside the steady state, where each new size of batch is dear once.
 
+    python -m benchmarks.first_minute
+
     powers, warm   batches of powers of two, and a warm-up that has run each of them
     any, cold      batches of any size, and no warm-up
 

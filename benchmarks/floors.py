@@ -2,7 +2,8 @@
 
 A batch of n takes S(n) = a + b·n seconds; G workers, at most N in a batch, λ requests a second. Everything is in
 seconds and requests a second. A simulator below a floor is wrong; a server far above one has work to do. The
-formulas stand here apart from those of `penstock sim`, so that the one can be held against the other.
+benchmarks that judge a latency hold it against these. The formulas stand here apart from those of `penstock sim`,
+so that the one can be held against the other.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,5 @@
-"""Runs `penstock bench` as a process of its own, and makes the figures of several rounds into one."""
+"""Runs `penstock bench` as a process of its own, and makes the figures of several rounds into one. Every benchmark
+of latency offers its load so."""
 
 import json
 import subprocess

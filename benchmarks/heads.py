@@ -1,4 +1,5 @@
-"""Whole requests, made beforehand: what clients behind a proxy send, and what a generator repeats.
+"""Whole requests, made beforehand for wrk to send: what clients behind a proxy send (`realistic`), and what a
+generator repeats (`plain`). Every benchmark of throughput asks with one or the other.
 
 Behind a proxy no two requests are the same: each has a request id, a trace, an address and a length of its own, and
 the proxy (Envoy, here) writes all names in lower case. A server that remembers whole heads gains nothing from that.

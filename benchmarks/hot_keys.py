@@ -1,5 +1,7 @@
 """Hot keys: nine of ten requests over a hundred inputs, three times as many as the GPU could execute.
 
+    python -m benchmarks.hot_keys
+
 A deterministic model of 100 ms, batches up to 32, one worker: 320 a second. At 1,000 a second all are served if
 what is asked together is executed once. Beside it the same with the cache, and without either, which is the limit
 that executing everything has.

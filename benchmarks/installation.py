@@ -1,4 +1,5 @@
-"""A whole installation for one measurement: a Valkey, gateways, batchers and workers, each a process of its own."""
+"""A whole installation for one measurement: a Valkey, gateways, batchers and workers, each a process of its own.
+All benchmarks over Redis start theirs with it."""
 
 import contextlib
 import json

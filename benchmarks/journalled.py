@@ -1,4 +1,5 @@
-"""A function of 200 ms a batch that writes down which inputs it began and finished. Served by `fault_scene`."""
+"""A function of 200 ms a batch that writes down which inputs it began and finished. Workers of the benchmark
+`faults` serve it, so that it knows which requests a kill met."""
 
 import json
 import os

@@ -1,5 +1,7 @@
 """What a row for each request costs: the same load with a ledger in PostgreSQL and without, and every row counted.
 
+    python -m benchmarks.ledger
+
 The two take turns under a closed loop, where the database has its part of a machine that is full. Then the highest
 rate up to 10,000/s that this machine carries is kept up and recorded, and after it the same without a ledger. After
 each turn the rows in the database are held against the requests that the server counted.

@@ -1,5 +1,7 @@
 """What grouping like lengths is worth to a model that pads its inputs to the longest of their batch.
 
+    python -m benchmarks.lengths
+
     as they come       all lengths share batches
     grouped            group_lengths: a batch holds inputs within a factor of two
     grouped, bounded   and batch_cost = "padded": rows x the longest is at most 16,384 tokens

@@ -1,7 +1,8 @@
 """The open loop of `penstock bench`, from several processes at once where one cannot offer enough.
 
-Independent Poisson streams add up to one Poisson stream. Latencies are merged as they are and not as percentiles,
-and batch sizes come from the metrics of all batchers.
+The benchmarks of high rates over Redis offer their load so. Independent Poisson streams add up to one Poisson
+stream. Latencies are merged as they are and not as percentiles, and batch sizes come from the metrics of all
+batchers.
 """
 
 import contextlib

@@ -1,7 +1,8 @@
 """One process of the open loop: `benchmarks.open_loop_process URL RATE SECONDS WARM-UP SEED CHARACTERS FILE`.
 
-It says `ready` when its schedule is made, waits for a line to start together with others, and leaves everything it
-saw in FILE: exact latencies, so that those of several processes can be put together.
+`open_loop` starts as many as it needs. It says `ready` when its schedule is made, waits for a line to start
+together with others, and leaves everything it saw in FILE: exact latencies, so that those of several processes can
+be put together.
 """
 
 import asyncio

@@ -1,5 +1,7 @@
 """Twice the requests that the workers can take, each with 200 ms to live: how much useful work still comes out?
 
+    python -m benchmarks.overload
+
 The server is measured by `penstock bench`; the ways to choose whom to serve are compared in the simulator, on
 three tiers and a service time that varies, with the same core that the server runs.
 """

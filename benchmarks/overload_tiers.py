@@ -1,5 +1,7 @@
 """Overload by tiers, over HTTP with API keys: twice the capacity, and ten times with clients that try again.
 
+    python -m benchmarks.overload_tiers
+
 Goodput counts answers in time. Of twice the capacity the best tier is 40 %, so all of it should be served; of ten
 times it alone is twice what the workers can do. Quotas are out of the way: all refusals are for want of capacity.
 """

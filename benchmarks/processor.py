@@ -1,4 +1,5 @@
-"""How much processor time each process used, from /proc: what a request costs, by process."""
+"""How much processor time each process used, from /proc: what a request costs, by process. Read before and after a
+turn by the benchmarks that tell costs besides rates."""
 
 import os
 from collections.abc import Mapping

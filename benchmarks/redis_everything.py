@@ -1,5 +1,7 @@
 """Over Redis with everything on (API keys, quotas shared between gateways, tiers, ledger), beside all of it off.
 
+    python -m benchmarks.redis_everything
+
 A thousand users with an API key each, kept in Redis; every request is let in, counted against its tenant's quota
 and written to a ledger in SQLite. Valkey, gateway, batcher, worker and the load generator share the machine. The
 two take turns, each time freshly started, with the same bytes.

@@ -1,5 +1,7 @@
 """The headline case over Redis: 32 simulated workers of 200 ms, batches up to 64, 10,000 requests/s, open loop.
 
+    python -m benchmarks.redis_headline
+
 That is 98 % of what such workers can do. With --find, a smaller machine is asked for the highest rate at which
 it still keeps the promise; the workers stay as they are.
 """

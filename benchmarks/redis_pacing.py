@@ -1,5 +1,7 @@
 """How near an installation over Redis comes to the latency that no policy can beat, and how full its batches are.
 
+    python -m benchmarks.redis_pacing
+
 Case A: six slots of 100 ms, batches up to 32. First 1,000 requests/s, held against the floor; then 90 % of the
 capacity with one batcher and with two, which share 16 shards and the slots: their batches must not get smaller.
 """

@@ -1,5 +1,7 @@
 """Does a second gateway, or a second batcher, carry more? Requests a second, also for each core in use.
 
+    python -m benchmarks.redis_scaling
+
 Meant for a machine of 16 cores: with fewer, all processes share them and the figures say only that. Echo, 2 KB in
 and out, as many connections as keep everything busy; every layout gets a fresh installation.
 """

@@ -1,5 +1,7 @@
 """Requests a second through gateway, Valkey, batcher and worker, all on this machine with the load generator.
 
+    python -m benchmarks.redis_throughput
+
 Beside it the embedded server, which is the limit: the same function and the same batching, with nothing between
 the processes but a pipe. The two take turns, each time freshly started. What Valkey was asked comes from its own
 count, what each process used from the kernel's.

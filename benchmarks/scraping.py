@@ -1,6 +1,8 @@
 """What it costs a server to be scraped: throughput while Prometheus asks every 5 seconds or every second, beside
 the same server while nobody asks.
 
+    python -m benchmarks.scraping
+
 One server is loaded in turns of a few seconds. In each it is asked for its metrics as Prometheus asks (OpenMetrics,
 on a connection that stays open), or not at all. Its other models have no requests but all their series, so that the
 page is as long as that of a large server. The order changes from round to round, and each turn is held against the

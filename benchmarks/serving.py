@@ -1,4 +1,5 @@
-"""Starts a Penstock server for one measurement: fresh, on free ports, and gone afterwards."""
+"""Starts a Penstock server for one measurement: fresh, on free ports, and gone afterwards. Every benchmark of
+`penstock serve` starts its servers so."""
 
 import contextlib
 import os

@@ -1,5 +1,7 @@
 """How many requests the simulator plays in a second of its processor's time.
 
+    python -m benchmarks.simulator
+
 Processor time and not wall time, so that other programs matter less. The best of the rounds: others only ever make
 one slower.
 """

@@ -1,5 +1,5 @@
 """What a span costs to make and to encode: ours, and that of OpenTelemetry's SDK, with the same in it, in turns.
-Used by `tracing.py`."""
+The benchmark `tracing` runs it; no server takes part."""
 
 import time
 from collections.abc import Callable

@@ -1,6 +1,7 @@
 """A thousand users with credentials, and a configuration that asks for them.
 
-Everything is counted and nothing is refused, because the quotas are beyond what a machine can do.
+The benchmarks with identity and quotas on load a server with these. Everything is counted and nothing is refused,
+because the quotas are beyond what a machine can do.
 """
 
 import asyncio

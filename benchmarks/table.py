@@ -1,4 +1,4 @@
-"""Tables for Markdown, legible as plain text too."""
+"""Tables for Markdown, legible as plain text too: every benchmark prints its figures in one."""
 
 from collections.abc import Sequence
 

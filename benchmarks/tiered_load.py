@@ -1,8 +1,8 @@
 """Clients of several tiers, each with an API key: `python -m benchmarks.tiered_load FILE < traffic`, one process.
 
-Open loop: a request goes out when it is due, whatever became of those before. A client that is refused (503) may
-try again, after a back-off of its own choosing: those who pay no heed to `Retry-After` are what makes a storm.
-FILE gets what became of every request.
+`fairness` and `overload_tiers` start it. Open loop: a request goes out when it is due, whatever became of those
+before. A client that is refused (503) may try again, after a back-off of its own choosing: those who pay no heed to
+`Retry-After` are what makes a storm. FILE gets what became of every request.
 """
 
 import asyncio

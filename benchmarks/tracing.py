@@ -1,5 +1,7 @@
 """What traces cost: the same server without them, with none, one in ten and all of its requests traced.
 
+    python -m benchmarks.tracing
+
 All run at once and are loaded in turns of a second, so that whatever else the machine does in the meantime is felt
 by all; each round starts them anew. Their receiver takes everything and does nothing with it. Beside it, what one
 span costs to make, and one with 64 links, by our encoder and by OpenTelemetry's SDK, in turns too.

@@ -1,5 +1,7 @@
 """What a request costs that only waits: memory, tasks and timers of a server with 10,000 of them.
 
+    python -m benchmarks.waiting
+
 All connections are opened first and have asked once, so that what a connection costs is told apart from what the
 request on it costs. The simulated GPU takes ten minutes: nothing is answered while it is measured.
 """

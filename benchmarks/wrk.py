@@ -1,4 +1,5 @@
-"""wrk, the closed-loop load generator: as many requests as a server will take from a number of connections.
+"""wrk, the closed-loop load generator: as many requests as a server will take from a number of connections. Every
+benchmark of throughput loads its server with it.
 
 Good for a maximum, wrong for latency under load (it waits for an answer before it asks again), so no latency
 is reported here.

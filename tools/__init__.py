@@ -1,1 +1,2 @@
-"""What helps to develop Penstock, and is no part of it."""
+"""What helps to develop Penstock, and is no part of it: nothing in `src/` imports it, and the wheel does not hold
+it."""

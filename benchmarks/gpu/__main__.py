@@ -1,4 +1,5 @@
-"""A real GPU behind Penstock, beside its rivals with the same function, and that function in a loop alone."""
+"""The command `python -m benchmarks.gpu`: reads its options, has `parts` measure one model after the other, and
+prints the tables of `report`."""
 
 import argparse
 import os

@@ -1,7 +1,8 @@
 # mypy: disable-error-code="import-not-found"
 """The function in a loop, with nothing around it: `python -m benchmarks.gpu.alone SECONDS`. Prints JSON.
 
-That is the limit of every server: what the GPU does when the next batch is always there.
+`parts` runs it first, while no server is up. That is the limit of every server: what the GPU does when the next
+batch is always there.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""Who is measured: Penstock with each policy and with allowed sizes, its rivals, and how each is started."""
+"""Who is measured: Penstock with each policy and with allowed sizes, its rivals, and how each is started. `field`
+starts them."""
 
 import sys
 from collections.abc import Sequence

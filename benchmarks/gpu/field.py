@@ -1,4 +1,5 @@
-"""All contenders at once: each starts while the others do, and waits idle for its turn to be measured.
+"""Starts all contenders at once: each starts while the others do, and waits idle for its turn to be measured by
+`parts`.
 
 Loading a model and warming up its sizes takes longer than most measurements, and a GPU is rented by the minute.
 """

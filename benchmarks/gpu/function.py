@@ -1,5 +1,6 @@
 # mypy: disable-error-code="import-not-found, no-any-return"
-"""The function that everybody serves: texts to the GPU, through the model, a few numbers for each back.
+"""The function that everybody serves: texts to the GPU, through the model, a few numbers for each back. Penstock
+loads it by its path; the rivals' servers (`servers/`) and `alone` import it.
 
 Written as people write it: nothing is kept between batches, and copies to and from the GPU are part of it.
 """

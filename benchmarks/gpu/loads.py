@@ -1,4 +1,5 @@
-"""The two loads: as much as a server takes, and a schedule. Each also says what the function did meanwhile."""
+"""The two loads: as much as a server takes, and a schedule. Each also says what the function did meanwhile. `parts`
+puts them on one contender after the other."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor

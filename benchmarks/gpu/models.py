@@ -1,7 +1,8 @@
 # mypy: disable-error-code="import-not-found, import-untyped, no-any-return, no-untyped-call, misc"
 """The models that `benchmarks.gpu` serves, with random weights: how long a batch takes does not depend on them.
 
-The parts that need torch import it when they are called, so that the load and the tables need none.
+The function makes one when it is loaded. The parts that need torch import it when they are called, so that the load
+and the tables need none.
 """
 
 from dataclasses import dataclass, replace

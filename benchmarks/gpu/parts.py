@@ -1,4 +1,5 @@
-"""The parts of the measurement, in the order in which they are run for one model.
+"""The parts of the measurement, in the order in which they are run for one model. The command (`__main__.py`) calls
+`play`.
 
 A part that fails says so and loses nothing of the others. All stop when the time that was given is over.
 """

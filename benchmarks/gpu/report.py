@@ -1,4 +1,4 @@
-"""The tables of `benchmarks.gpu`, and what is promised of them."""
+"""The tables of `python -m benchmarks.gpu`, and what is promised of them, made of what `parts` found."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,5 @@
-"""What the process of a function is told by its environment: Penstock, Mosec and LitServe all pass that on."""
+"""What the process of a function is told by its environment (model, sizes, where stamps go): Penstock, Mosec and
+LitServe all pass that on. `field` sets it, and `function` reads it."""
 
 import os
 from collections.abc import Mapping

@@ -1,6 +1,7 @@
 """When a function began and ended each batch, by its own clock: shows where the time between two batches goes.
 
-Every process of a function appends to a file of its own; the monotonic clock is the same for all of a machine.
+The function writes them, and the loads read them afterwards. Every process of a function appends to a file of its
+own; the monotonic clock is the same for all of a machine.
 """
 
 import os

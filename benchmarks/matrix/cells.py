@@ -1,4 +1,4 @@
-"""The matrix: workers × service curves × jitter × loads × traffic.
+"""The matrix that `python -m benchmarks.matrix` plays: workers × service curves × jitter × loads × traffic.
 
 A load is a share of what the workers can do at their best batch. That of a day's swing is the load at its peak.
 """

@@ -1,4 +1,5 @@
-"""One cell, played under every policy with the same arrivals."""
+"""Plays one cell of the matrix in the simulator, under every policy with the same arrivals. Called once for each
+cell and seed, in several processes at once."""
 
 from dataclasses import dataclass
 from pathlib import Path

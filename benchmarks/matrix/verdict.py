@@ -1,4 +1,5 @@
-"""Which cells are lost, by what the seeds agree on.
+"""Says which cells of the matrix are lost to another policy, by what the seeds agree on. Called when all cells have
+been played.
 
 A rival beats us in a figure if ours is more than `MARGIN` worse, seed by seed on the same arrivals, and by more
 than chance explains: the mean of the ratios, less Student's t times its standard error, must lie beyond the margin.

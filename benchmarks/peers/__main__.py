@@ -1,4 +1,5 @@
-"""`python -m benchmarks.peers`: Penstock, its limit and its rivals, measured in one run."""
+"""The command `python -m benchmarks.peers`: Penstock, its limit and its rivals, measured in one run by `rounds` and
+shown by `report`."""
 
 import argparse
 import shlex

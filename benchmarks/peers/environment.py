@@ -1,4 +1,5 @@
-"""An environment of its own for each rival, made on first use and kept in `.peers/`."""
+"""An environment of its own for each rival, made on first use from `requirements/` and kept in `.peers/`. Before
+the first round, one is prepared for each rival that is measured."""
 
 import subprocess
 import sys

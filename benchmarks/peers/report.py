@@ -1,4 +1,4 @@
-"""The standings as a table, a chart and JSON."""
+"""The standings of `python -m benchmarks.peers` as a table, a chart and JSON, made of what `rounds` measured."""
 
 import json
 from collections.abc import Sequence

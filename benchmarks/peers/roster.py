@@ -1,4 +1,4 @@
-"""Who is measured, how each is started, and what each is asked.
+"""Who is measured by `python -m benchmarks.peers`, how each is started, and what each is asked.
 
 All get the same heads, and the same text in the JSON of their own API. All may batch up to 64, wait little and log
 no requests; beyond that each runs as it comes.

@@ -1,4 +1,5 @@
-"""Measures every server once in each round, so that a machine that is slow for a minute is slow for all of them."""
+"""Measures every server of the roster once in each round, so that a machine that is slow for a minute is slow for
+all of them. `peers` calls `play`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,5 @@
-"""Starts one server, makes sure that it echoes, and leaves nothing of it behind."""
+"""Starts one server of the roster, makes sure that it echoes, and leaves nothing of it behind. `rounds` does so for
+each turn."""
 
 import contextlib
 import ctypes

@@ -1,4 +1,4 @@
-"""`python -m penstock`: the same as `penstock`."""
+"""Starts the command line (`penstock.cli`) for `python -m penstock`: the same as the program `penstock`."""
 
 import sys
 

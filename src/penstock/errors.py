@@ -1,4 +1,6 @@
-"""One tree of errors. Everything in Penstock raises these; each class has its HTTP status and its error code.
+"""One tree of errors, with the HTTP status and the error code of each. Whatever goes wrong in any room is raised as
+one of these: the data plane makes answers of them, the batcher decides by them what is tried again, and the command
+line prints a `UserMistake`.
 
 PenstockError
 ├── UserMistake                  the operator's: one line, exit code 2

@@ -1,5 +1,6 @@
-"""Numbers that say how a server stands at one moment. `runtime`, `cluster` and `roles` fill them in;
-`adapters/observe/exposition.py` shows them on the metrics page, beside the counters."""
+"""Numbers that say how a server stands at one moment: plain records, which measure nothing themselves. When
+somebody asks for the metrics page, `runtime`, `cluster` and `roles` fill them in, and
+`adapters/observe/exposition.py` shows them beside the counters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,8 +1,9 @@
 """The rules of `Idempotency-Key`: what a key names, which requests count as the same, and what is kept of them.
 
 Each tenant has keys of its own. The first request with a key is executed as a task, whose id is made of tenant and
-key. An asker that sends the same request with the same key again is given the outcome of that task.
-`runtime/idempotency.py` follows these rules in one process, `cluster/idempotency.py` over a bus.
+key. An asker that sends the same request with the same key again is given the outcome of that task. The doors read
+the key. The gateway hands the request to a store that follows these rules: `runtime/idempotency.py` in one process,
+`cluster/idempotency.py` over a bus. Nothing is stored here.
 """
 
 from dataclasses import replace

@@ -1,6 +1,8 @@
 """Logs: JSON lines for machines, short lines for a terminal; never payloads or secrets.
 
-The commands call `set_up` once. Modules log through `logging` as usual, with `extra` for the fields of a line.
+A command that starts a server calls `set_up` once, before anything else logs. All other modules log through
+Python's `logging` as usual, with `extra` for the fields of a line. The request log writes its own lines with
+`write_lines`.
 """
 
 import json

@@ -1,5 +1,9 @@
-"""How long a loop waits before it tries again to reach Redis. The waits grow, and the log tells of an outage once.
-Loops in `cluster` and `adapters/redis` use it."""
+"""How long a loop waits before it tries again to reach Redis, while Redis is away. The waits grow, and the log
+tells of an outage once. Every loop that talks to Redis, in `cluster` and in `adapters/redis`, has a `Patience` of
+its own.
+
+The loop does the waiting: nothing here sleeps, or asks Redis anything.
+"""
 
 import logging
 

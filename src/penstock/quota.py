@@ -1,5 +1,6 @@
-"""The contract of quotas: how much a tenant may ask, and who keeps it to that. `runtime/gateway.py` asks accounts;
-`core/ratelimit.py` implements this in one process, `adapters/redis/records/quotas.py` over Redis.
+"""The contract of quotas: how much a tenant may ask, and who keeps it to that. The gateway asks a tenant's account
+about every request; `core/ratelimit.py` implements this in one process, `adapters/redis/records/quotas.py` over
+Redis.
 
 A limiter decides at once, from what it knows: nothing waits for another machine.
 """

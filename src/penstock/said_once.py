@@ -1,5 +1,6 @@
-"""Logs an unexpected error with its traceback once, however often it occurs. Used where bytes from other processes
-are handled, and one bad message must not stop the rest: `cluster/member.py`, `adapters/in_hand.py`."""
+"""Logs an unexpected error with its traceback once, however often it occurs. Used by the loops that read messages
+and envelopes of other processes (`cluster/member.py`, `adapters/in_hand.py`): one that cannot be handled must not
+stop the rest, nor fill the log."""
 
 import logging
 

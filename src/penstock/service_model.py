@@ -7,7 +7,7 @@
     sim:15ms,new_shape=80ms                    the first batch of each size takes 80 ms more, on each worker
 
 The simulator (`sim/`) uses it in virtual time, and `adapters/backends/simulated.py` in real time. So there is no
-clock here, and random numbers are handed in.
+clock here, and random numbers are handed in. `roles` reads the words after `sim:` with `parse_service`.
 """
 
 import math

@@ -1,5 +1,5 @@
-"""Reads a target from one word: a function, an HTTP or gRPC endpoint, or a simulated GPU. `roles/backends.py` calls
-`parse_target`.
+"""Reads a target, the one word that says what a model runs: a function, an HTTP or gRPC endpoint, or a simulated
+GPU. `roles/backends.py` asks this before it chooses a backend, and `--reload` to find a function's file.
 
 All that can be known of a function without running its code is checked here, so that a typo gives an error at once
 and in one line. User code is never imported: files are parsed, modules are only located.

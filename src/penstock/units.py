@@ -1,7 +1,9 @@
-"""Durations, sizes and times as people write them: "50ms", "10min", "1MiB", "90d", "2026-11-15T07:48:43.446Z".
+"""Reads and writes durations, sizes and times as people write them: "50ms", "10min", "1MiB", "90d",
+"2026-11-15T07:48:43.446Z".
 
-`config`, `cli` and the logs use it. It calculates with Decimal, so that a number that is written and read again is
-the same.
+The configuration and the commands read settings with it, and say them again with it; logs and answers write times
+with it. Text in, numbers out: nothing here asks for the time. It calculates with Decimal, so that a number that is
+written and read again is the same.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Writes the files."""
+"""Writes the dashboards to deploy/grafana, one JSON file for each: `make dashboards` runs it."""
 
 import json
 from pathlib import Path

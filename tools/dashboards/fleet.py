@@ -1,4 +1,5 @@
-"""An installation over Redis: its processes, its Redis, and the part of each."""
+"""The dashboard `fleet`, an installation over Redis: its processes, its Redis, and the part of each. `make
+dashboards` writes it as JSON."""
 
 from tools.dashboards.grafana import Board, Panel, Query, Row
 from tools.dashboards.queries import JOB, most, quantile, rate, total

@@ -1,5 +1,5 @@
-"""Dashboards as Grafana reads them: boards of rows of panels, placed from left to right. Which boards there are is
-in the files beside this one."""
+"""Dashboards as Grafana reads them: boards of rows of panels, placed from left to right. The files beside this one
+make their boards of these; here is nothing of Penstock."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,5 @@
-"""Why a model is as fast as it is: its batches, what its batcher has learned, and where the time goes."""
+"""The dashboard `model`, why a model is as fast as it is: its batches, what its batcher has learned, and where the
+time goes. `make dashboards` writes it as JSON."""
 
 from tools.dashboards.grafana import Board, Panel, Query, Row, variable
 from tools.dashboards.queries import (

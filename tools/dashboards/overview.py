@@ -1,4 +1,5 @@
-"""Is it well? What somebody looks at first, and who was woken."""
+"""The dashboard `overview`: is it well? What somebody looks at first, and who was woken. `make dashboards` writes
+it as JSON."""
 
 from tools.dashboards.grafana import COLUMNS, Board, Panel, Query, Row, variable
 from tools.dashboards.queries import (

@@ -1,4 +1,4 @@
-"""Expressions that several dashboards need."""
+"""Expressions of Prometheus that several dashboards need. The boards of this folder put them into their panels."""
 
 from collections.abc import Iterable
 

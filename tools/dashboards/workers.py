@@ -1,4 +1,4 @@
-"""Which workers work, and how well."""
+"""The dashboard `workers`: which workers work, and how well. `make dashboards` writes it as JSON."""
 
 from tools.dashboards.grafana import Board, Panel, Query, Row, variable
 from tools.dashboards.queries import JOB, MODEL, SERVING, quantile, rate, total

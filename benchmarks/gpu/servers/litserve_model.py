@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import-not-found, misc"
-"""LitServe around the same function: `python -m benchmarks.gpu.servers.litserve_model PORT`."""
+"""The rival LitServe, around the same function: `python -m benchmarks.gpu.servers.litserve_model PORT`."""
 
 import sys
 from typing import Any

@@ -1,5 +1,6 @@
 # mypy: disable-error-code="import-not-found, misc"
-"""Mosec around the same function: `python -m benchmarks.gpu.servers.mosec_model --port PORT --capacity NUMBER`."""
+"""The rival Mosec, around the same function: `python -m benchmarks.gpu.servers.mosec_model --port PORT --capacity
+NUMBER`."""
 
 from typing import Any
 

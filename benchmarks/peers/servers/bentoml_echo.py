@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import-not-found, misc, untyped-decorator"
-"""BentoML: one batchable API, batches of up to 64, no access log.
+"""The rival BentoML, as `benchmarks.peers` starts it: one batchable API, batches of up to 64, no access log.
 
 A batchable API takes and gives lists, so each request carries a list of one.
 """

@@ -1,4 +1,5 @@
-"""The limit: Granian's RSGI interface inside uvloop, one runtime thread, answering what it was sent.
+"""The limit, as `benchmarks.peers` starts it: Granian's RSGI interface inside uvloop, one runtime thread, answering
+what it was sent.
 
 Nothing decides, nothing batches, no other process is asked: whatever stands on Granian can only be slower.
 """

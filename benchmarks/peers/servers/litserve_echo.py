@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import-not-found, misc"
-"""LitServe: one worker process, batches of up to 64, a wait of 1 ms."""
+"""The rival LitServe, as `benchmarks.peers` starts it: one worker process, batches of up to 64, a wait of 1 ms."""
 
 import sys
 

@@ -1,5 +1,6 @@
 # mypy: disable-error-code="import-not-found, misc"
-"""Mosec: one worker process behind its Rust front, batches of up to 64, all else as it comes."""
+"""The rival Mosec, as `benchmarks.peers` starts it: one worker process behind its Rust front, batches of up to 64,
+all else as it comes."""
 
 from mosec import Server, Worker
 

@@ -1,4 +1,4 @@
-"""The function Penstock serves: one batch in, the same batch out."""
+"""The function that Penstock serves in `benchmarks.peers`: one batch in, the same batch out."""
 
 
 def batchstring(inputs: list[str]) -> list[str]:

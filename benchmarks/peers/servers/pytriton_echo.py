@@ -1,5 +1,6 @@
 # mypy: disable-error-code="import-not-found, misc, untyped-decorator"
-"""Triton through PyTriton: the function in this process, dynamic batches of up to 64, a wait of 1 ms."""
+"""The rival Triton, through PyTriton, as `benchmarks.peers` starts it: the function in this process, dynamic
+batches of up to 64, a wait of 1 ms."""
 
 import signal
 import socket

@@ -1,5 +1,6 @@
 # mypy: disable-error-code="import-not-found, attr-defined, misc, untyped-decorator"
-"""Ray Serve: one replica, `@serve.batch` of up to 64 with a wait of 1 ms, no access log."""
+"""The rival Ray Serve, as `benchmarks.peers` starts it: one replica, `@serve.batch` of up to 64 with a wait of 1
+ms, no access log."""
 
 import signal
 import sys

@@ -1,6 +1,7 @@
 """The routes of the admin plane: probes, metrics, workers, requests, dead letters.
 
-`roles/process.py` calls `admin_app` with a role's process, which implements the Protocols below.
+`roles/process.py` calls `admin_app` with a role's process, which implements the Protocols below and gives every
+answer; here are only the routes and how an answer is written.
 """
 
 from collections.abc import Mapping, Sequence

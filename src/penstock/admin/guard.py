@@ -1,5 +1,5 @@
-"""Keeps web pages out of an admin plane without a token; programs of this machine may use it. Used by
-`server/admin_plane.py`.
+"""Keeps web pages out of an admin plane without a token; programs of this machine may use it. The admin plane
+(`server/admin_plane.py`) asks about each request before it is handled.
 
 A page from elsewhere can make a browser send requests here. It can even read the answers, if the name of its server
 is made to lead to 127.0.0.1 (DNS rebinding). But it cannot choose the `Host` and the `Origin` that the browser

@@ -1,7 +1,7 @@
 """Finds out who asks from a request's headers: `Authorization: Bearer <API key or token>`, or `X-API-Key`.
 
-`roles/auth.py` makes it. The data plane calls it for each request, if clients must say who they are. `keys.py`
-checks API keys, and `jwt.py` tokens.
+The data plane calls it for each request, if clients must say who they are. It only finds the credential in the
+headers: `keys.py` checks API keys, and `jwt.py` tokens.
 """
 
 from collections.abc import Mapping

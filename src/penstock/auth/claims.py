@@ -1,5 +1,5 @@
-"""Checks the claims of a token: issuer, audience, times, and which tenant and tier it names. Used by `jwt.py`;
-`roles/auth.py` makes the rules of the configuration.
+"""Checks the claims of a token: issuer, audience, times, and which tenant and tier it names. `jwt.py` asks once for
+each new token; `roles/auth.py` makes the rules of the configuration.
 
 Only tokens whose signature was right come here, so a message may say what is missing.
 """

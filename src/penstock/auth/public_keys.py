@@ -1,4 +1,5 @@
-"""Keys that tokens are verified with. Used by `jwt.py` and `provider.py`.
+"""Keys that tokens are verified with: those of the configuration, and those that a provider publishes
+(`provider.py`). The verifier (`jwt.py`) looks up here which key a token must have.
 
 The kind of a key decides the one algorithm for which it is good. So a token cannot choose: its `alg` must be that
 of the key it names, a public key is never used as a secret, and no key is for `none`. Secrets come from the

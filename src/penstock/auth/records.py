@@ -1,6 +1,6 @@
 """What is kept of an API key, and the contract of a store of API keys. The stores are `adapters/api_keys/file.py`,
-`adapters/api_keys/postgres.py` and `adapters/redis/records/api_keys.py`; `watch.py` and `penstock keys` use
-them."""
+`adapters/api_keys/postgres.py` and `adapters/redis/records/api_keys.py`. A server reads them (`watch.py`), and
+`penstock keys` changes them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,6 +1,5 @@
-"""Credentials that were verified, so that none is verified twice. Bounded in number and in bytes. `keys.py` and
-`jwt.py` have one each.
-"""
+"""Credentials that were verified, so that none is verified twice. Bounded in number and in bytes. API keys
+(`keys.py`) and tokens (`jwt.py`) are looked up in one each, before anything is hashed or verified."""
 
 from collections.abc import Callable
 from math import inf

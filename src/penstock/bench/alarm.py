@@ -1,4 +1,5 @@
-"""An alarm clock for the event loop that is exact to microseconds. Used by `load.py`.
+"""An alarm clock for the event loop that is exact to microseconds. The walk through the schedule waits on it
+(`load.py`).
 
 The loop's own timers count whole milliseconds, which is as long as a fast server takes to answer: a generator that
 used them would mostly measure itself. The kernel's timerfd does not round.

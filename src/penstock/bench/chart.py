@@ -1,5 +1,5 @@
-"""One chart as inline SVG: axes, lines, areas, bars, and the values to show when a pointer is over them. Used by
-`panels.py`.
+"""One chart as inline SVG: axes, lines, areas, bars, and the values to show when a pointer is over them. The
+report's four charts are made of it (`panels.py`).
 
 Colours are classes (`k-ok`, `k-p99`, …) that the page's style sheet (`style.py`) defines for light and dark.
 """

@@ -1,5 +1,5 @@
-"""Turns what people write after `penstock bench` into values. A mistake is one line that says what to write. Used
-by `cli/bench.py` and, for `--tiers`, by `cli/sim.py`."""
+"""Turns what people write after `penstock bench` into values. A mistake is one line that says what to write.
+`cli/bench.py` calls it before anything is sent and, for `--tiers`, `cli/sim.py`."""
 
 import json
 import math

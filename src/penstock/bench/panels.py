@@ -1,4 +1,5 @@
-"""The four charts of the report, each drawn for a screen and for a telephone. Used by `html.py`."""
+"""The four charts of the report, each drawn for a screen and for a telephone. The page puts them in their places
+(`html.py`)."""
 
 from collections.abc import Callable
 from itertools import pairwise

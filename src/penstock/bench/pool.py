@@ -1,5 +1,5 @@
-"""Keep-alive HTTP/1.1 connections, opened on demand and bounded in number; one request at a time on each. Used by
-`load.py`.
+"""Keep-alive HTTP/1.1 connections, opened on demand and bounded in number; one request at a time on each. Each
+request of the load goes out through it (`load.py`).
 
 The connections that the schedule's busiest moment will need are opened before it starts. A request takes an idle
 connection, or waits while one is opened. At the bound it waits until one is free; that wait counts as the

@@ -1,5 +1,5 @@
-"""Reads the server's own batch counters from its admin plane, before and after the measured window. Used by
-`load.py`.
+"""Reads the server's own batch counters from its admin plane, before and after the measured window. The load asks
+it at both moments (`load.py`).
 
 Over Redis the batchers and workers have those counters; the admin plane of any process there says where theirs are.
 The pages are fetched in a thread while the load runs, and read only afterwards.

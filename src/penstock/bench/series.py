@@ -1,5 +1,5 @@
-"""Makes series of numbers for charts from a run: by second, by percentile, by latency. Used by `html.py` and
-`panels.py`."""
+"""Makes series of numbers for charts from a run: by second, by percentile, by latency. The report draws them
+(`html.py`, `panels.py`); outcomes are only read."""
 
 import math
 from bisect import bisect_left

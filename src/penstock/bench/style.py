@@ -1,5 +1,5 @@
-"""The report's style sheet, and the script that shows values when the pointer is over a chart. Used by
-`html.py`."""
+"""The report's style sheet, and the script that shows values when the pointer is over a chart. The page holds both
+as they stand here (`html.py`)."""
 
 STYLE = """
 :root{color-scheme:light dark;--page:#f4f6f9;--card:#fff;--ink:#131a24;--soft:#5b6777;--faint:#e5e9ef;

@@ -1,4 +1,4 @@
-"""Writes elements of SVG as text. Used by `chart.py` and by the charts of the benchmarks."""
+"""Writes elements of SVG as text. The report's charts and those of the benchmarks are written with it."""
 
 from html import escape
 

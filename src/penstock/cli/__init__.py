@@ -1,6 +1,8 @@
 """The command line: one thin file a command, and one place where mistakes become one line and exit code 2.
 
-`main` is the program `penstock`. A command reads its options, loads the configuration and calls a role.
+`main` is the program `penstock`; nothing else imports this room. A command reads its options, loads the
+configuration and calls a role, `sim`, `bench` or the admin plane of a running server. It builds nothing itself, and
+imports no `core`, `runtime`, `cluster`, plane or adapter.
 """
 
 import os

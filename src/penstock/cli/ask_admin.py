@@ -1,4 +1,5 @@
-"""Asks a running server's admin plane. Used by `workers.py` and `dlq.py`."""
+"""Asks a running server's admin plane, for `penstock workers` and `penstock dlq`. What cannot be asked is a
+`UserMistake` that says why."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""Prints the lines of the processes of `penstock up`, each with the name of its process. Used by `up.py`."""
+"""Prints the lines of the processes of `penstock up`, each with the name of its process. `up.py` prints every line
+through it."""
 
 import asyncio
 import sys

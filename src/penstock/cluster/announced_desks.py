@@ -1,8 +1,8 @@
 """The desks of a gateway over a bus: one for each model that a worker has announced.
 
-`cluster.gateway` calls `look` whenever the registry has changed. Nothing here awaits. A desk goes by this process's
-configuration, in which the model's own settings are those of the announcement. A desk may change and is never
-removed: without a worker, its model is just not ready.
+The gateway calls `look` whenever the registry has changed, and finds the desk of each request here. Nothing here
+awaits. A desk goes by this process's configuration, in which the model's own settings are those of the
+announcement. A desk may change and is never removed: without a worker, its model is just not ready.
 """
 
 from collections.abc import Callable

@@ -1,5 +1,6 @@
-"""Makes the announcement of a model from its configuration (`worker` does), and the configuration from an
-announcement (`announced_desks` and `batched_models` do)."""
+"""Turns the configuration of a model into the announcement by which a worker makes the model known, and an
+announcement back into configuration. A worker does the first when it starts; gateways and batchers the second when
+they hear of a model."""
 
 from dataclasses import asdict, replace
 

@@ -1,5 +1,5 @@
-"""The models that a batcher forms batches for: those that workers have announced. `cluster/batcher.py` has one
-`BatchedModels`, which has a pump, an admission and a borrower for each model."""
+"""The models that a batcher forms batches for: those that workers have announced. For each of them there is a pump,
+an admission and a borrower of slots. The batcher (`cluster/batcher.py`) looks its requests' models up here."""
 
 import asyncio
 import logging

@@ -4,8 +4,9 @@
                               │refused                        ▲  │ refused, expired, given up
                               └───────────────────────────────┘  └──► gateways
 
-`roles/batcher.py` makes it. Slots come from the line that all batchers share (`cluster.borrowing`). Outputs go
-straight from the worker to the gateways; the batcher is told only that the batch is done.
+`roles/batcher.py` makes one for each process of `penstock batcher`. Slots come from the line that all batchers
+share (`cluster.borrowing`). Outputs go straight from the worker to the gateways; the batcher is told only that the
+batch is done.
 """
 
 import asyncio

@@ -1,5 +1,6 @@
 """How a batcher gets slots that it shares with other batchers: it borrows one when something waits, and gives it
-back. `cluster/batched_models.py` has a `Borrower` for each model.
+back. Each model of a batcher has a `Borrower`. It runs as a loop beside the model's pump, which says when a worker
+is wanted.
 
 A free slot stands in the model's line, which all batchers share. Taking it from there is atomic, so that no two
 batchers have the same slot. It is taken only when something waits, so batches are bound to slots late. The slot

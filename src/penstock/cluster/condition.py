@@ -1,5 +1,6 @@
-"""How the whole installation stands, by what the heartbeats in the registry say. `member` shows it on the admin
-plane; a gateway also asks which models have workers."""
+"""How the whole installation stands, by what the heartbeats in the registry say. Every member shows it on its admin
+plane (`member.py`); a gateway also asks which models have workers. It only reads what was said: nobody is asked
+anew."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,5 @@
-"""Dead letters of an installation, as the admin plane shows them. Each gateway has one `DeadLetters`, which the
-admin plane calls.
+"""Dead letters of an installation, as operators see them. The admin plane of a gateway lists, shows, retries and
+deletes them through its one `DeadLetters`.
 
 A letter is retried as a task under its own request id. It is removed only once that task is accepted, so that it
 cannot be lost between the two. If it then cannot be removed, the task's record still says for which letter it was

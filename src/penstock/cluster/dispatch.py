@@ -1,4 +1,5 @@
-"""Sends a batcher's batches to workers, and its replies to the gateways. `cluster/batcher.py` has one `Dispatcher`.
+"""Sends a batcher's batches to workers, and its refusals and failures to the gateways. Each batcher has one
+`Dispatcher`; its pumps call it.
 
     batcher ──dispatch──► worker ──answers, one message for each gateway──► gateway
        │  ◄──finished────────┘      (results of tasks into their records)      ▲

@@ -1,5 +1,6 @@
-"""Where a worker's slots get their batches when the batchers are elsewhere: implements `runtime.dock.Dock`.
-`worker_slots` has one for each model; `worker` hands it the batches from the mailbox.
+"""Where a worker's slots get their batches when the batchers are other processes: a slot says here that it is free,
+waits for its batch, and tells how the batch ended. It is `runtime.dock.Dock` over a bus. A worker has one dock for
+each of its models (`worker_slots.py`), and passes on the batches that come to its mailbox.
 
     free ──► it stands in the line ──► a batcher takes it ──► its batch arrives ──► done: free again, and then
                                                               outputs to the gateways, word to the batcher
@@ -8,7 +9,7 @@ A batcher may die with a slot it has taken from the line. So a slot that stays f
 second and when a batcher is known to be gone. Thereby it can be taken twice. Then the second batch waits here until
 the first is done.
 
-A batcher whose batch a slot runs may hand it the next one ahead (`core.ahead`). The slot gets that at once, so that
+A batcher whose batch a slot runs may hand it the next one ahead (`core.ahead`). The slot gets it at once, so that
 its backend can read it, and does not enter the line in between. If it has, because the batch came too late, it
 leaves the line again.
 """

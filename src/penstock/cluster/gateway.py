@@ -5,8 +5,9 @@
 Tasks and requests with an Idempotency-Key have records that all gateways share, and no waiter here:
 a `Notice` says when one is over.
 
-`roles/gateway.py` makes it. `Member` runs its loops and hands it the messages from its mailbox; the doors ask
-`self.gateway`, and the admin plane asks how it stands. All of that is on one event loop.
+`roles/gateway.py` makes one for each process of `penstock gateway`. `Member` runs its loops and hands it the
+messages from its mailbox; the doors ask `self.gateway`, and the admin plane asks how it stands. All of that is on
+one event loop.
 """
 
 import asyncio

@@ -1,4 +1,5 @@
-"""Whether a gateway over Redis has room for one more request of a tenant. Used by `gateway_admission`.
+"""Whether a gateway over a bus has room for one more request of a tenant. Its admission (`gateway_admission.py`)
+asks for every request.
 
     fewer wait than nine tenths of the most                  there is room
     as many wait as may                                      there is none

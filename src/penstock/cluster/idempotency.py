@@ -1,5 +1,5 @@
 """Requests with an Idempotency-Key over a bus: all gateways share the records, so that a request may be asked at
-any of them and is executed once. `runtime/gateway.py` asks `KeyedDesk`; `cluster/gateway.py` makes it.
+any of them and is executed once. The gateway hands every request that has such a key to the `KeyedDesk`.
 
 Such a request is executed as a task: the worker or batcher that ends it writes that into the task's record, so that
 nothing is lost if a gateway dies. Each asker that waits here is told what the record says, within its own deadline.

@@ -1,7 +1,7 @@
 """Finds out what became of a request that another gateway answered: all gateways are asked, through their
-mailboxes.
+mailboxes. A gateway does so for its admin plane, when a person looks for a request, which is rare.
 
-`cluster/gateway.py` uses it for the admin plane, where people ask rarely. What a gateway knew is lost when it ends.
+What a gateway knew is lost when it ends.
 """
 
 import asyncio

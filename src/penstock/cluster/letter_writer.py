@@ -1,5 +1,6 @@
-"""Writes a batcher's dead letters into the records of the installation. How much may wait for that is bounded.
-`cluster/batcher.py` has one `LetterWriter`, which is an observer."""
+"""Writes a batcher's dead letters into the records of the installation. It is an observer of the batcher, told of
+requests that were given up. A loop of its own writes the letters, so that no batch waits for that; how many bytes
+may wait to be written is bounded."""
 
 import asyncio
 import logging

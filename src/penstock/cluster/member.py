@@ -1,6 +1,6 @@
-"""What gateways, batchers and workers over a bus have in common. `GatewayMember`, `BatcherMember` and
-`WorkerMember` derive from `Member`; `roles/process.py` starts and stops it, and the admin plane asks how it
-stands."""
+"""What gateways, batchers and workers over a bus have in common: heartbeats, a mailbox that is read, loops that are
+run and ended, and answers for the admin plane. `GatewayMember`, `BatcherMember` and `WorkerMember` derive from
+`Member`; `roles/process.py` starts and stops it."""
 
 import asyncio
 import logging

@@ -1,5 +1,5 @@
-"""Sends messages whose loss harms nobody for long: if they cannot be sent, only the log says so. Used by `dispatch`
-and `worker_post`."""
+"""Sends messages whose loss harms nobody for long: if they cannot be sent, only the log says so. A batcher sends so
+to gateways and workers (`dispatch.py`), and a worker to gateways and batchers (`worker_post.py`)."""
 
 import logging
 from collections.abc import Sequence

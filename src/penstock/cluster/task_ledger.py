@@ -1,5 +1,7 @@
 """Writes tasks into the ledger of gateways over a bus. A task may end when the gateway that accepted it is gone, so
-one gateway writes the tasks of all. `cluster/gateway.py` uses it; `adapters/ledger` implements `Ledger`."""
+one gateway writes the tasks of all. Every gateway with a ledger has a `TaskLedger`, which is handed the tasks as
+they are read, and `writes_for_all` says whether this is the one that reads. `Ledger` is the part of a ledger that
+is needed here (`adapters/ledger` has it)."""
 
 import asyncio
 from collections.abc import Callable, Sequence

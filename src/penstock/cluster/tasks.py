@@ -1,5 +1,5 @@
-"""Tasks over a bus: accepted by one gateway, read and cancelled at any, since all share their records.
-`runtime/gateway.py` hands tasks to `TaskDesk`; `cluster/gateway.py` makes it."""
+"""Tasks over a bus: accepted by one gateway, read and cancelled at any, since all share their records. The gateway
+hands every task to the `TaskDesk`, which takes the place of `runtime/tasks.py`."""
 
 import logging
 from collections.abc import Callable

@@ -1,5 +1,5 @@
-"""Runs work to its end even if the caller is cancelled meanwhile, for example because a client has left. Used by
-`tasks` and `idempotency`. Only `close`, at the end of the process, cancels the work."""
+"""Runs work to its end even if the caller is cancelled meanwhile, for example because a client has left. A gateway
+so runs the writes of a task's record that must not stop half-way (`tasks.py`, `idempotency.py`)."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -1,5 +1,6 @@
 """Ends batches of whose end nobody has told. A living worker ends every batch within its time limit, so if no
-message comes for long after that, it was lost. `cluster/batcher.py` runs it."""
+message comes for long after that, it was lost. A batcher runs its `Watchdog` as a loop, which looks through the
+pumps, and asks it how late the message of a batch's end came."""
 
 import asyncio
 import logging

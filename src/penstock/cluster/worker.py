@@ -2,7 +2,8 @@
 
 mailbox ──batch──► dock of the model ──► slot ──► backend ──► gateways: outputs   batcher: it is done
 
-`roles/worker.py` makes it.
+`roles/worker.py` makes one for each process of `penstock worker`. What it cannot do with a batch it tells the
+batcher, which decides what is tried again.
 """
 
 import asyncio

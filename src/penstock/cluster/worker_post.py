@@ -1,5 +1,5 @@
 """Sends what a worker has to say of a batch: outputs go straight to the gateways, and the batcher is told that the
-batch is done. `dock` calls it."""
+batch is done. The docks of the worker's slots call it when a batch ends (`dock.py`)."""
 
 from collections import defaultdict
 from collections.abc import Sequence

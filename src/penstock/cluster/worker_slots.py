@@ -1,5 +1,5 @@
-"""The slots of one worker process, the docks through which they get batches, and how they stand.
-`cluster/worker.py` has one `WorkerSlots`."""
+"""The slots of one worker process, the docks through which they get batches, and how they stand. The worker
+(`cluster/worker.py`) makes it once, runs the slots, and takes from it what its heartbeats say."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,6 +1,7 @@
 """Configuration: `penstock.toml`, the environment and the command line, built once into frozen sections.
 
-The commands call `load`; all others are handed the finished `Config`. Nothing here runs anything.
+The commands call `load`; `roles`, `cluster`, `from_config` and `server` are handed the finished `Config`. Nothing
+here runs anything. Of other rooms only the vocabulary is imported, and the names of the policies from `core`.
 """
 
 from penstock.config.config import Config, Setting

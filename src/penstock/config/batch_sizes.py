@@ -1,4 +1,5 @@
-"""The sizes that a model's batches may have, as a key of its section: a word, or a list. Used by `sections`."""
+"""The sizes that a model's batches may have, as a value of the configuration: a word, or a list. It is the type of
+the key `batch_sizes` in a model's section (`sections.py`), which `load` reads and `penstock check` shows."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
 """The three layers that values come from: file, environment, command line. A later layer wins over an earlier one.
 
-All three write into one tree of tables. Its leaves are `Given`: the value as it was written, and where. Used by
-`load`.
+All three write into one tree of tables. Its leaves are `Given`: the value as it was written, and where. `load`
+calls one function for each layer, in their order.
 """
 
 import re

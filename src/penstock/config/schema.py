@@ -1,6 +1,7 @@
 """Which keys and tables a section of penstock.toml has, read off the dataclasses in `sections`.
 
-Used by `layers`, `load` and `config`, and for models that workers announce over Redis.
+Whatever goes through all keys asks this: reading the layers, building the sections, explaining where a value came
+from, and checking a model that a worker has announced.
 """
 
 from collections.abc import Iterator, Mapping

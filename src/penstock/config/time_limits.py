@@ -1,5 +1,6 @@
 """One time-out, and the limits that follow from it: half of it to queue, three quarters for a batch, all to answer.
-`Config` and `consistency` use it, and `cluster/announcements.py` for what workers announce.
+`Config` works out the limits of each model by it, the checks of the configuration look for contradictions in it,
+and a worker announces its model's limits by it.
 
 A limit is decided by the first of these that is set:
 

@@ -1,6 +1,6 @@
 """What the standard library's reader of TOML lacks: the line of each key, and how a value is written.
 
-Other modules of this folder use it, mostly for their messages.
+The other modules of this folder name the line of a mistake by it, and show values as they would stand in a file.
 """
 
 import json

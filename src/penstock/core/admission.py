@@ -1,6 +1,7 @@
 """Which requests a batcher lets in: the queue has the first word (`refusal`), the tiers the last (`tier_gate`).
 
-There is one `Admission` for each batcher. `roles/model.py`, `cluster/batched_models.py` and the simulator make it.
+There is one `Admission` beside each batcher. It is asked about every request before that is offered to the batcher:
+by the gateway where both are one process, by the batcher's process over a bus, and by the simulator.
 
 Nearly always there is room for everybody. So the closer look at one request also yields a bound for those after it:
 "while fewer than N wait, let in any request of this tier that has more than T seconds". The bound holds until a

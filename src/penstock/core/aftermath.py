@@ -1,6 +1,6 @@
 """What the end of a batch means for those who asked, for its worker, and for the tenants whose requests were in it.
 
-Used by `batcher`, which calls `end` for each batch that has ended, and `collect` at each step.
+The `Batcher` calls `end` for each batch that has ended, and `collect` at each step to learn what is to be answered.
 
 a batch has outputs                  its members are answered, and its time is learned
 it was refused, or its worker lost   the worker's breaker counts this as a failure

@@ -13,7 +13,7 @@ is handed ahead that would not go just so in a moment:
   handed batch after batch works for nobody else. Requests have waited for `ASKED`, so that the credit of an idle
   worker would have come.
 
-`sealing` asks, after the idle workers have had theirs.
+`sealing`, which hands batches to workers, asks this after the idle workers have had theirs. It only decides.
 """
 
 from math import inf

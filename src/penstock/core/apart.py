@@ -1,6 +1,7 @@
 """Culprits, whose requests spoil batches, are set apart: their requests run in batches of their own for a while.
 
-`batcher` asks it about each request, `sealing` sends its batches, and `aftermath` tells it how batches ended.
+The `Batcher` asks whether the sender of a request is set apart, `sealing` takes batches from here, and `aftermath`
+tells how batches ended.
 
 - A batch counts against a culprit if it fails with nobody else's requests in it, and these had failed before (on
   another worker where there is one). However often it is halved after that, it counts once.

@@ -1,6 +1,7 @@
 """How long to wait before trying again, and how often trying again is allowed.
 
-`delivery` uses both for batches. Slots and `installation` use `backoff` for what they start again.
+Batches that failed go by both (`delivery`). A slot whose backend died, and `penstock up` whose process died, go by
+`backoff`. These wait; here it is only calculated.
 """
 
 from penstock.types import Seconds

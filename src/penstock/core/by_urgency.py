@@ -1,4 +1,5 @@
-"""Requests in the order they came, and which of them runs out of time first. Each `tier.Tier` has one.
+"""Requests in the order they came, and which of them runs out of time first. The requests of each tier of a lane
+stand in one of these, beside the order in which they are served.
 
 Most requests have the same time limits: the first to come then also runs out of time first, and one queue tells
 both. Once a request comes whose time is up before that of an earlier one, two more queues are kept beside the

@@ -1,8 +1,8 @@
 """How much the workers can do, and the queue lengths at which lower tiers are refused.
 
 The capacity of a fleet is the number of its healthy workers times the throughput they have shown at full batches. A
-batcher counts on its own share of that.
-Used by `tier_gate`, `admission` and `runtime/model_condition.py`.
+batcher counts on its own share of that. Admission asks this when it holds lower tiers back, and `/internal/health`
+shows it (`runtime/model_condition.py`).
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """Who may be to blame for a batch that failed, and how the batch is split to find out.
 
-Used by `delivery`, which splits batches, and by `apart` and `caution`, which remember culprits. A culprit is a
-tenant. Where clients do not say who they are, it is an input (its checksum): the same input sent again does the
-same harm.
+`delivery` splits batches by this; `apart` and `caution` note by it who has done harm. Nothing is remembered here. A
+culprit is a tenant. Where clients do not say who they are, it is an input (its checksum): the same input sent again
+does the same harm.
 """
 
 import itertools

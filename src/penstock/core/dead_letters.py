@@ -1,6 +1,7 @@
 """Which request becomes a dead letter, what the letter says, and how much room it takes.
 
-Used by `runtime/dead_letters.py` and, over a bus, by `cluster/letter_writer.py`.
+Those who keep dead letters ask about each request that failed: `runtime/dead_letters.py` in one process, a
+batcher's `cluster/letter_writer.py` over a bus.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,5 @@
-"""What the dearest of the requests costs that wait in a buffer, where a batch costs rows × its dearest.
+"""What the dearest of the requests costs that wait in one lane. The lane's `buffer` keeps it up to date for models
+where a batch costs rows × its dearest request.
 
 A request that no longer waits is dead, and is dropped when it comes to the front, or with all the dead once they
 outnumber the living by far.

@@ -1,6 +1,6 @@
 """What becomes of a batch that failed: it is retried, split, or given up.
 
-`aftermath` hands failed batches over, and `sealing` takes those that are due.
+`aftermath` hands failed batches over when they end, and `sealing` takes those whose back-off is over.
 
     one member may be to blame, more than one member  → both halves at once, each on its own
     no answer in time, more than one member           → eight parts at once: each further hang costs a time limit

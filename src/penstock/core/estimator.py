@@ -1,6 +1,7 @@
 """How long a batch of n takes, as learned from the batches that were run.
 
-`aftermath` reports each batch; `sealing`, the policies, `forecast` and others ask for times.
+Each batch that ended is reported here (`aftermath`). Whoever decides by time asks: the policies, the forecast of a
+request's wait, the time limits of batches.
 
 The service curve is monotone by size and nothing else is assumed: real GPUs are flat up to a knee and then
 linear, so two numbers a + b·n would misplace the knee. Each size forgets exponentially, and one that nobody has

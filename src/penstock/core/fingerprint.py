@@ -1,8 +1,8 @@
 """Fingerprints: the names under which gateways find each other's answers of deterministic models.
 
 A fingerprint is the SHA-256 of who may have the answer, the model, its version, the parameters and the input. Every
-part but the last is preceded by its length, so that no two lists of parts give the same bytes.
-Used by `runtime/collapse/sharing.py` and `recall.py`.
+part but the last is preceded by its length, so that no two lists of parts give the same bytes. The gateway's cache
+(`runtime/collapse`) looks answers up by them in the store that all gateways share.
 """
 
 from hashlib import sha256

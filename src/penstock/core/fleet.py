@@ -1,5 +1,5 @@
-"""The workers of one model: who is idle, who is trusted. `batcher` and `aftermath` report events; `sealing` picks
-workers.
+"""The workers of one model: who is idle, who is trusted. The `Batcher` reports who is ready or gone, `aftermath`
+how batches ended, and `sealing` picks workers here.
 
 A worker is     GONE ──ready──► IDLE ──assign──► BUSY ──release──► IDLE
                   ▲───────────────gone─────────────┘

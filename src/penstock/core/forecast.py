@@ -10,8 +10,8 @@ request. What is ahead follows from the order of the buffer:
 Later requests may overtake a waiting one. `slower` is the part of the service (0 to 1) that goes to them; the
 expected wait is divided by 1 - `slower`.
 
-Used by `refusal`, `tier_gate` and `admission`. `runtime` and `cluster` use `backlog_seconds`, and the
-metrics `expected_wait`.
+Admission refuses by it what would be late (`refusal`, `tier_gate`). A client that is refused is told
+`backlog_seconds`, and the metrics show `expected_wait`.
 """
 
 from typing import NamedTuple

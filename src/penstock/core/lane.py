@@ -1,5 +1,5 @@
-"""A lane: one model and one set of parameters. Only what shares a lane may share a batch. `batcher` puts requests
-into lanes; `sealing` takes batches from them."""
+"""A lane: the requests for one model with one set of parameters. Only what shares a lane may share a batch. The
+`Batcher` puts requests into lanes; `sealing` takes batches from them."""
 
 from math import inf
 

@@ -1,5 +1,5 @@
 """The failures of requests that were never sent to a worker in time: one for each setting that can end the wait.
-Used by `sealing`."""
+`sealing`, which finds requests whose time is over, answers them with these."""
 
 from penstock.types import Failure, Request, Seconds, has_own_limit
 

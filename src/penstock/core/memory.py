@@ -1,4 +1,5 @@
-"""The answers of deterministic models that a gateway remembers, to give them again. `runtime/collapse` uses it.
+"""The answers of deterministic models that a gateway remembers, to give them again: its cache. `runtime/collapse`
+looks here before it has a request executed, and adds each answer.
 
 Each answer has a place (see `places`), where before that its request was under way. The memory is bounded by number
 and by bytes. The oldest answer goes first, unless it was asked for since it was last looked at: then it stays for

@@ -1,5 +1,5 @@
-"""Rates that are measured as requests arrive. Each lane has an `ArrivalMeter`; `admission`, `tier_gate` and `parts`
-use `RateMeter`."""
+"""Rates that are measured as requests arrive. Each lane has an `ArrivalMeter`, by which the policies tell how soon
+a batch fills. Admission counts with a `RateMeter` how much each tier has asked and had."""
 
 from math import exp, sqrt
 

@@ -9,8 +9,8 @@ fill the largest size that the worker has run, and the rest after them, in batch
 
 Nobody can tell whether a first run pays off later, but it usually does: a size that came once comes again. So one
 part in `RARE` of a worker's time goes into new sizes although the sum of waits is larger, until it has run them
-all. `core.sealing` asks this where `batch_sizes` is `any`. Allowed sizes (`core.sizes`) are run before anybody
-waits.
+all. `sealing` asks this before it fills a batch, where `batch_sizes` is `any`. Allowed sizes (`core.sizes`) are run
+before anybody waits.
 """
 
 from collections.abc import Callable

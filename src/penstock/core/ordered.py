@@ -1,4 +1,5 @@
-"""Requests sorted by one of their time limits, the earliest first. Used by `by_urgency` and `tier`.
+"""Requests sorted by one of their time limits, the earliest first: the queue of one tenant (`tier`), and the two in
+which those are found whose time is up (`by_urgency`).
 
 They nearly always come in order, since most have the same time limits; then this is a plain queue and every
 operation is O(1). The few that come out of order go to a heap beside it, at O(log n).

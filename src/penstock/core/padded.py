@@ -1,5 +1,5 @@
 """Which part of the inputs that a model's workers ran lately was padding. `aftermath` reports each batch, and
-`/health` shows the share."""
+`/internal/health` shows the share."""
 
 MEMORY = 1000.0  # batches over which the share is averaged; older ones count less and less
 

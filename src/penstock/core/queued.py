@@ -1,5 +1,6 @@
-"""A request and a batch as the batcher has them: with what only the batcher needs to know of them. All of `core`
-uses these; the pump hands them in and sends them out."""
+"""A request and a batch as the batcher has them: with what only the batcher needs to know of them. Requests come
+into `core` as `Queued` and batches leave it as `Sealed`: the pump of a server (`runtime/pump.py`) hands them in and
+sends them out."""
 
 from dataclasses import dataclass
 

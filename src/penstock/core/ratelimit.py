@@ -1,5 +1,5 @@
-"""How much each tenant may ask, where one process sees all of it: a `penstock.quota.Limiter`. `roles/embedded.py`
-makes it. Over Redis `adapters/redis/records/quotas.py` takes its place.
+"""How much each tenant may ask, where one process sees all of it: a `penstock.quota.Limiter`. The gateway of
+`penstock serve` asks it about every request. Over Redis `adapters/redis/records/quotas.py` takes its place.
 
 A minute is any sixty seconds, not one that starts on the full minute: what was let in is counted in slots of half a
 second, and a slot counts until its last instant is a minute old. So a minute never holds more than the limit, and a

@@ -1,7 +1,8 @@
 """Whose requests were let in last, so that a tenant that has had less than its share is known.
 
 In a tier that is held to a part of the capacity, hardly anybody waits. So the queue does not show whose turn it is,
-but the last requests that were let in do. `tier_gate` keeps one `Recent` for each tier.
+but the last requests that were let in do. `tier_gate`, which holds lower tiers to their part, keeps one `Recent`
+for each tier.
 """
 
 from collections import deque

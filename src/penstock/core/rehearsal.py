@@ -1,5 +1,5 @@
-"""What is learned from the batches of a warm-up, which nobody asked for. `batcher` reports them, and `aftermath`
-reports which sizes real batches have had.
+"""What is learned from the batches of a warm-up, which nobody asked for. The `Batcher` notes here what a slot has
+run in its warm-up, and `aftermath` which sizes real batches have had.
 
 - The first run of a size on a worker tells what a new size costs, and is kept apart. The later ones tell how long a
   batch takes.

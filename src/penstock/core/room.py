@@ -3,7 +3,8 @@
     sum       a batch costs what its requests cost together
     padded    it costs rows × the dearest, as a model pays it that pads its inputs to the longest
 
-`buffer` fills a batch; `sealing` hands it the room there is.
+The batcher makes one for each batch that it is about to fill, and the lane's `buffer` takes requests as long as
+they fit. A warm-up makes one to see which sizes `max_cost` allows.
 """
 
 

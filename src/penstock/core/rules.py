@@ -1,4 +1,6 @@
-"""The settings that one model's batcher goes by. `from_config/rules.py` makes them."""
+"""The settings that one model's batcher goes by. They are made once from the configuration
+(`from_config/rules.py`), and by the benchmarks and the simulator; every part of the batcher reads them, and none
+changes them."""
 
 from dataclasses import dataclass, field
 from math import inf

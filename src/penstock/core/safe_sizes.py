@@ -1,6 +1,6 @@
 """The largest batch that fits into a worker's memory, found out by batches that did not fit.
 
-`aftermath` reports batches that fitted or did not; `sealing` asks how large the next one may be.
+`aftermath` reports each batch that fitted or did not; `sealing` asks how large the next one of a worker may be.
 
     a batch of n does not fit          → half of n from now on; where n was a trial, what had fitted before
     `wait` seconds later               → a batch may be a quarter larger, or of the next allowed size: a trial

@@ -1,6 +1,7 @@
 """Which batches go now, and to which workers; whose time is over; and when to look again.
 
-`batcher` calls `step`, which returns after one pass over retries, lanes and those who are set apart.
+The `Batcher` calls `step` once for each turn of its loop. That is one pass over retries, lanes and those who are
+set apart. It changes only the parts of its own batcher, and sends nothing: what is to go stands in the effects.
 """
 
 from math import inf

@@ -1,4 +1,5 @@
-"""What it costs a worker to run a size of batch for the first time. Used by `estimator`.
+"""What it costs a worker to run a size of batch for the first time. The service curve (`estimator`) has one of
+these.
 
 The first batch of a size makes many GPUs compile, capture or plan something, which may take far longer than the
 batch. Later batches of the size do not take that time, so the service curve leaves it out and learns it here.

@@ -11,7 +11,8 @@ batch.
   batches would.
 - Exception: all go if the rest would otherwise be too late, and nobody is late in the padded batch.
 
-`core.sealing` asks this. The service curve uses it too, since a padded batch takes as long as the size that is run.
+`sealing` asks this before it fills a batch. The service curve uses it too, since a padded batch takes as long as
+the size that is run.
 """
 
 from bisect import bisect_left, bisect_right

@@ -1,5 +1,5 @@
-"""The requests of one tier: its tenants take turns, each with its earliest deadline first. `buffer` has one for
-each tier of a lane.
+"""The requests of one tier that wait in one lane: its tenants take turns, each with its earliest deadline first.
+The lane's `buffer` has one of these for each tier, and asks it whose request is next.
 
 Whose turn it is goes by virtual time (start-time fair queueing): a tenant that was served comes again when the
 others have had as much, by cost, whatever each has queued. A tenant that comes, or comes again, is nearly always

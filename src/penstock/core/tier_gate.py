@@ -1,4 +1,5 @@
-"""How much of the capacity the lower tiers may have. `admission` asks this after `refusal`.
+"""How much of the capacity the lower tiers may have. `Admission` asks this about a request that could be in time
+and fits into the queue (`refusal`).
 
 Where several tiers are in use (requests of more than one have come within a minute):
 - The lowest tier is let in at up to `lowest_share` of the capacity while others wait. It may use the rest while

@@ -1,5 +1,5 @@
-"""Two doors that tell of the server: `/v1/models`, its models, and `/health`, whether it serves. `open_doors.py`
-opens them."""
+"""Two doors that tell of the server: `/v1/models`, its models, and `/health`, whether it serves. The data plane
+calls them, as every door; they ask the gateway and start nothing."""
 
 import msgspec
 

@@ -1,4 +1,5 @@
-"""Makes answers that are not JSON, for clients that ask for them with `Accept`. Used by `native.py`.
+"""Makes answers that are not JSON, for clients that ask for them with `Accept`. The native doors (`native.py`)
+write such answers with it.
 
     application/octet-stream    the output, if it is bytes, and nothing else
     application/msgpack         the same object as in JSON; an output that is bytes is bytes here too

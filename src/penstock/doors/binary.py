@@ -1,5 +1,5 @@
-"""Reads bodies of `/v1/inference` that are not JSON: bytes that are the input themselves, and MessagePack. Used by
-`native.py`.
+"""Reads bodies of `/v1/inference` that are not JSON: bytes that are the input themselves, and MessagePack. The
+native door hands such bodies over to it (`native.py`).
 
     application/octet-stream    the body is the input; all else is in the query: ?model=…&timeout_ms=…
     application/msgpack         the object that would be sent as JSON; bytes in it are bytes for the function

@@ -1,4 +1,5 @@
-"""Requests that were read and refused count against the quota of their sender. Used by `data_plane.py`.
+"""Requests that were read and refused count against the quota of their sender. The data plane tells it of each
+refusal after a body was read.
 
 To read a body and to find what is wrong with it costs the server about as much as to serve it. If that were free, a
 tenant could take the server's time from the others without ever meeting a limit of its own.

@@ -1,4 +1,5 @@
-"""Cleans an input: what is refused, or stripped from it, before it is queued. Used by `inputs.py`.
+"""Cleans an input: what is refused, or stripped from it, before it is queued. Every input of every door goes
+through it (`inputs.py`).
 
 The decoder has checked that the JSON is well formed. Here the payload's bytes are looked at without decoding them.
 A mebibyte must not hold up other clients, whatever is in it. So each check goes piece by piece, the event loop can

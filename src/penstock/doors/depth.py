@@ -1,4 +1,5 @@
-"""Finds out from its bytes how deeply JSON is nested. Used by `clean.py`.
+"""Finds out from its bytes how deeply JSON is nested. Asked for each input, before anything decodes it
+(`clean.py`).
 
 A mebibyte can hold half a million brackets, and their sender may mean harm. So there is no loop over them here:
 each piece of the JSON takes a few calls that run over its bytes at the speed of C. All bytes but brackets are

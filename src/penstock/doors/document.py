@@ -1,5 +1,6 @@
 """Two doors: `/openapi.json`, the OpenAPI document that describes all other doors, and `/docs`, the HTML page that
-shows it. `open_doors.py` opens both."""
+shows it. The data plane calls them, as every door. Anybody may ask for these pages, so the document is kept until
+the models change."""
 
 from collections.abc import Sequence
 from pathlib import Path

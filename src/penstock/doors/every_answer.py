@@ -1,5 +1,5 @@
 """The header fields of every answer and every error, and the native shape of an error, which doors without their
-own shape use. Used by the doors and by `data_plane.py`."""
+own shape use. The doors make their answers with it, and the data plane all errors that no door has shaped."""
 
 from math import ceil
 

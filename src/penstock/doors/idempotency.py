@@ -1,5 +1,5 @@
-"""Reads `Idempotency-Key` from a request, and adds `Idempotency-Replayed` to the answer of a replay. Used by
-`data_plane.py`."""
+"""Reads `Idempotency-Key` from a request, and adds `Idempotency-Replayed` to the answer of a replay. The data plane
+asks with each request of a door that takes such keys. What a key means is in `penstock/idempotency.py`."""
 
 import re
 

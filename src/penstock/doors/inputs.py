@@ -1,5 +1,5 @@
 """Checks what an input may be, whichever door it comes through: kind, depth, numbers, control characters. Also
-reads bodies and parameters. Used by `native.py` and `tei.py`."""
+reads bodies and parameters. Doors that take inputs call it for each of them (`native.py`, `tei.py`)."""
 
 from functools import lru_cache
 from typing import TypeVar

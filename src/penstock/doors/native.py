@@ -1,5 +1,5 @@
 """The native doors, `/v1/inference` and `/api/inference`: one input in, one output out, on the same connection or
-as a task. `open_doors.py` opens them.
+as a task. The data plane calls them, as every door.
 
 The output is never decoded here: the rest of the answer is written around its bytes. Unknown fields of a body are
 refused, and the refusal names them.

@@ -1,4 +1,5 @@
-"""Describes the native doors for the document at /openapi.json. Used by `native.py`."""
+"""Describes the native doors for the document at /openapi.json: plain data, and no code that answers anybody. The
+native doors hand it out when they are asked to describe themselves (`native.py`)."""
 
 from collections.abc import Sequence
 

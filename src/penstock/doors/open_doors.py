@@ -1,5 +1,5 @@
 """The list of all doors. A new door is a file in this folder and a name in this list. `roles/data_plane.py` opens
-them."""
+them once for each gateway."""
 
 from collections.abc import Callable, Sequence
 

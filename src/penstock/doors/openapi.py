@@ -1,5 +1,5 @@
-"""Makes the document at /openapi.json of what each door says of itself. Used by `document.py`. A fuzzer in the
-tests checks that the server does what the document says."""
+"""Makes the document at /openapi.json of what each door says of itself. The door `/openapi.json` calls it when the
+models have changed (`document.py`). A fuzzer in the tests checks that the server does what the document says."""
 
 from collections.abc import Sequence
 

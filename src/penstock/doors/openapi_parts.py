@@ -1,5 +1,5 @@
-"""The parts of which doors make their descriptions for the document at /openapi.json. Used by the doors and by
-`openapi.py`."""
+"""The parts of which doors make their descriptions for the document at /openapi.json. Each door describes itself
+with these, and `openapi.py` makes the document of them."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass

@@ -1,4 +1,5 @@
-"""Checks a value in MessagePack before it is decoded: its depth, its parts, its numbers. Used by `binary.py`.
+"""Checks a value in MessagePack before it is decoded: its depth, its parts, its numbers. Bodies in MessagePack go
+through it (`binary.py`).
 
 Decoding makes an object of each part, and a mebibyte can have a million parts. So the bytes are walked through
 first, in steps, and a value with too many parts is refused. A value without bytes in it goes on as JSON, so that it

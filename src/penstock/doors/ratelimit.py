@@ -1,5 +1,5 @@
-"""The header fields that tell a tenant of its quota, with every answer. Used by `every_answer.py`, `native.py` and,
-for refusals, `data_plane.py`.
+"""The header fields that tell a tenant of its quota. They stand in every answer to a tenant that has one
+(`every_answer.py`), and in refusals (`data_plane.py`).
 
 RateLimit-Limit      requests in any sixty seconds
 RateLimit-Remaining  how many of these are left, as of the request that was let in last

@@ -1,5 +1,5 @@
-"""Tasks: the answer that announces one (for `data_plane.py`), and the door `/v1/result/…` where its result is
-fetched or the task cancelled (`open_doors.py` opens it)."""
+"""Tasks: the answer that announces one, which the data plane gives when it has accepted a task; and the door
+`/v1/result/…`, where a task's result is fetched or the task cancelled, whichever gateway accepted it."""
 
 from datetime import UTC, datetime
 

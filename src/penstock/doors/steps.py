@@ -1,5 +1,6 @@
-"""Work on a large body, in steps: between two steps the event loop can do other things. Used by the checks
-(`clean.py`, `depth.py`, `inputs.py`), the doors, and `large.py`, which runs the steps.
+"""Work on a large body, in steps: between two steps the event loop can do other things. The checks of inputs are
+written so (`clean.py`, `depth.py`, `inputs.py`), and so are doors that read large bodies; `large.py` runs the
+steps.
 
 A check is a generator. It looks at one piece of a payload, stops at a `yield`, and goes on with the next piece. For
 a small payload, which is one piece, `at_once` runs it to its end.

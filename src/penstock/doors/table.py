@@ -1,4 +1,4 @@
-"""Finds the door of a path. Used by `data_plane.py`."""
+"""Finds the door of a path. The data plane asks it with each request; it is made once, of all doors."""
 
 from collections.abc import Sequence
 

@@ -1,5 +1,5 @@
-"""The door `/embed`, as Text Embeddings Inference has it, so that its clients work unchanged. `open_doors.py` opens
-it.
+"""The door `/embed`, as Text Embeddings Inference has it, so that its clients work unchanged. The data plane calls
+it, as every door.
 
     {"inputs": "one text"}                     ──►  [[0.1, …]]
     {"inputs": ["one text", "another one"]}    ──►  [[0.1, …], [0.2, …]]

@@ -1,5 +1,5 @@
-"""Traces the requests of the data plane. `roles/data_plane.py` puts it in front of everything else, if the
-configuration asks for traces.
+"""Traces the requests of the data plane. It stands between the edge and the data plane, if the configuration asks
+for traces, and asks the tracer about each request.
 
 A request that is not traced is handed on as it is. One that is traced goes on with the traceparent of its own span,
 and so do its waits, its batches and its backend. Doors for everybody (`/docs`) are not traced.

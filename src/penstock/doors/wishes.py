@@ -1,6 +1,5 @@
-"""Reads what a request says besides its path and body: the query, Content-Type, Accept and Prefer. Used by
-`data_plane.py`, `results.py` and `binary.py`. Pure: it raises a refusal for what cannot be accepted.
-"""
+"""Reads what a request says besides its path and body: the query, Content-Type, Accept and Prefer. The data plane
+and the doors ask it about each request. Pure: it raises a refusal for what cannot be accepted."""
 
 from enum import Enum
 from urllib.parse import parse_qs

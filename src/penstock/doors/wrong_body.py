@@ -1,5 +1,5 @@
-"""Says in plain words what is wrong with a body that msgspec cannot decode. Used by `inputs.py`, `native.py` and
-`binary.py`.
+"""Says in plain words what is wrong with a body that msgspec cannot decode. Whatever decodes a body words its
+refusal with it (`inputs.py`, `native.py`, `binary.py`).
 
     Object contains unknown field `inputs`            unknown field 'inputs'; known here: input, model
     Object missing required field `input`             the field 'input' is missing

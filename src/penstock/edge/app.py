@@ -1,5 +1,6 @@
-"""What the edge hands requests to, and asks about requests that are not complete yet. Implemented by the data plane
-(`doors/data_plane.py`, and `doors/cors.py` around it) and the admin plane (`server/admin_plane.py`)."""
+"""What the edge hands requests to, and asks about requests that are not complete yet: a contract. The data plane
+implements it (`doors/data_plane.py`, and what may stand before it), and so does the admin plane
+(`server/admin_plane.py`)."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""A request's body that comes in pieces. Used by `http1_message.py` and `http2_stream.py`.
+"""A request's body that comes in pieces. Each unfinished request has one (`http1_message.py`, `http2_stream.py`).
 
 While much is held for unfinished requests, a large body lies in memory of its own, which goes back to the system in
 the end. Memory from the allocator might stay with the process after many such bodies.

@@ -1,5 +1,5 @@
 """What a client may send and how long it may take: the states of a connection, sizes, and the errors with which a
-client is refused. Used by the other files of the edge."""
+client is refused. Connections and streams go by these; nothing here keeps or measures anything."""
 
 from penstock.errors import BodyTooSlow, HeadTooLarge, HeadTooSlow, Overloaded, TooLarge
 

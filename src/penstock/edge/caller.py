@@ -1,5 +1,6 @@
-"""A caller: a connection of HTTP/1.1 or a stream of HTTP/2 that waits for an answer, as the planes know it.
-`http1.Connection` and `http2_stream.Stream` implement it."""
+"""A caller: a connection of HTTP/1.1 or a stream of HTTP/2 that waits for an answer, as the planes know it. A plane
+is handed one with each request, and answers through it. `http1.Connection` and `http2_stream.Stream` implement it.
+"""
 
 from collections.abc import Callable
 from typing import Protocol

@@ -1,5 +1,5 @@
-"""The one list of all header fields of a request that any part of Penstock looks at. Used by `heads.py`; the doors
-use the functions below.
+"""The one list of all header fields of a request that any part of Penstock looks at. The edge reads these of an
+ordinary head (`heads.py`); the doors and tracing ask for some by the functions below.
 
 Most requests have an ordinary head, which one pattern reads (`heads.py`). The pattern finds the fields that have an
 ordinary spelling in this list, and ignores all others. If one of these fields is spelt differently, or if the head

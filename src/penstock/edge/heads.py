@@ -1,4 +1,5 @@
-"""Reads the heads of ordinary requests with one pattern. Used by `http1.py`; the planes get the `Head`.
+"""Reads the heads of ordinary requests with one pattern. A connection of HTTP/1.1 tries it first with each request,
+and hands the `Head` to its plane.
 
 llhttp can read any head, and calls us back for each field. But nearly every request is a POST with a body of a
 given length, and only a few fields of its head matter (`fields.py`). One compiled pattern runs over the whole head

@@ -1,4 +1,4 @@
-"""Writes the head of an answer for HTTP/1.1. Used by `http1.py`."""
+"""Writes the head of an answer for HTTP/1.1. A connection writes each of its answers with it (`http1.py`)."""
 
 from http import HTTPStatus
 

@@ -1,5 +1,6 @@
-"""One request of HTTP/1.1: the callbacks with which llhttp tells of its head and body, and the checks of both. The
-base class of `http1_reading.Reading`, and so of `http1.Connection`.
+"""One request of HTTP/1.1: the callbacks with which llhttp tells of its head and body, and the checks of both. A
+part of a connection, as its lowest base class: `http1.Connection` is a `Hearing`, that a `Reading`, and that a
+`Message`.
 
 If a callback raises an error, the client is refused with it and the connection ends. A complete request is handed
 on by `_has_come`.

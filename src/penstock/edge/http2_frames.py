@@ -1,5 +1,5 @@
-"""Bounds what a client may send as HTTP/2, before the library reads it. Used by `http2.py` through
-`http2_sending.py`.
+"""Bounds what a client may send as HTTP/2, before the library reads it. A connection of HTTP/2 passes every byte
+through its `FrameWatch` (`http2.py`).
 
 The library reads whole frames, of any size, and does what each says. This file looks only at the nine bytes with
 which a frame begins. A frame that is too long ends the connection at its first byte. Idle frames ask for nothing:

@@ -1,5 +1,6 @@
-"""TLS towards clients: made from files, and made anew when they change, without a restart. `server/certificates.py`
-makes it from the configuration; `Edge` and `server/listen.py` use it.
+"""TLS towards clients: made from files, and made anew when they change, without a restart. An edge with TLS asks
+for the context of each new connection. `server/certificates.py` makes it from the configuration, which the edge
+does not know.
 
 When a certificate changes, a new context serves the connections that come; open connections keep theirs. If the new
 files cannot be used, the log says so once, a counter goes up, and the old certificate stays in force.

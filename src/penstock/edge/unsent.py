@@ -1,5 +1,5 @@
-"""Answers that their clients have not taken: they are sent in pieces, and counted together. Used by the connections
-of HTTP/1.1 and HTTP/2.
+"""Answers that their clients have not taken: they are sent in pieces, and counted together. Connections of HTTP/1.1
+and HTTP/2 hand every large answer to it.
 
 A large answer goes to the transport piece by piece, the next piece when there is room for it. So if a client stops
 reading, the transport has one piece, and the rest is here and counted. A transport with TLS would otherwise take

@@ -1,4 +1,4 @@
-"""Takes the URL of a request apart into path and query. Used by the doors and the admin plane."""
+"""Takes the URL of a request apart into path and query. Both planes ask with each request, to find its route."""
 
 from urllib.parse import unquote_to_bytes
 

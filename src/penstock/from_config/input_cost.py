@@ -1,4 +1,5 @@
-"""What an input costs, if that can be told from its bytes. Used where desks are made, and by `warm_up`."""
+"""What an input costs, if that can be told from its bytes. The desk of each model is given such a function, which
+the gateway calls with each request; a warm-up counts with it too."""
 
 from collections.abc import Callable
 

@@ -1,5 +1,5 @@
-"""The rules of batching, admission and capacity, made from the configuration. `roles/model.py`, the simulation and
-`cluster/batched_models.py` call this."""
+"""The rules of batching, admission and capacity, made from the configuration. Whoever makes a batcher calls this:
+`penstock serve` for each model, a batcher over a bus when a model is announced, and the simulator."""
 
 from penstock.config import Config, Model
 from penstock.config.batch_sizes import POWERS

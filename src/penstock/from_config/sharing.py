@@ -1,5 +1,5 @@
-"""How identical requests share answers (`runtime/collapse`), made from the configuration. `roles` and `cluster`
-call this."""
+"""How identical requests share answers (`runtime/collapse`), made from the configuration. Called for each
+deterministic model where its desk is made, and once for each gateway for the memory of answers."""
 
 from operator import attrgetter
 

@@ -1,5 +1,5 @@
 """Tiers and tenants, made from the configuration: who is served first, with which limits, and how long requests may
-wait. `roles` and `cluster` call this."""
+wait. Every gateway and batcher is made with these, in one process or over a bus."""
 
 from collections.abc import Callable
 

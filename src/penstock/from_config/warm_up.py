@@ -1,5 +1,5 @@
-"""How the workers of a model are warmed up, made from the configuration. `roles/model.py` and
-`cluster/worker_slots.py` call this."""
+"""How the workers of a model are warmed up, made from the configuration. Called for each model whose slots are
+made: by `penstock serve` (`roles/model.py`) and by a worker (`cluster/worker_slots.py`)."""
 
 from collections.abc import Sequence
 

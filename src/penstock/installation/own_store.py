@@ -1,4 +1,5 @@
-"""The Valkey or Redis that `penstock up` starts for itself, and starts again when it dies. Used by `supervisor.py`.
+"""The Valkey or Redis that `penstock up` starts for itself, and starts again when it dies. The supervisor of
+`penstock up` has one, unless it is given a Redis.
 
 The store writes every command to a log, an append-only file, before it answers. The log is in a folder of its own.
 If the store dies, a new process reads the log and listens on the same port. The log does not protect against a

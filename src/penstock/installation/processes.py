@@ -1,5 +1,5 @@
 """Starts, reads and signals the processes of `penstock up`: each ends when we do, and its output never stops us.
-Used by `supervisor.py` and `own_store.py`."""
+The supervisor starts all parts with it, and the store of its own."""
 
 import asyncio
 import ctypes

@@ -1,4 +1,5 @@
-"""When requests arrive: schedules, fixed before anything runs. Used by `traffic.py` and by the benchmarks.
+"""When requests arrive: schedules, fixed before anything runs. The schedule of every run of `penstock sim` and
+`penstock bench` is made here (by `traffic.py`), and that of some benchmarks.
 
 A schedule is a sorted `array('d')` of seconds from its start. The simulator and the load generator use the same
 schedules, so that their figures can be compared.

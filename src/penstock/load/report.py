@@ -1,5 +1,6 @@
-"""The one summary that `penstock sim` and `penstock bench` both give, as JSON and as a table. `sim/study.py` and
-`bench/outcomes.py` make it; `cli/bench.py` and the benchmarks show it.
+"""The one summary that `penstock sim` and `penstock bench` both give, as JSON and as a table. The simulator makes
+it of what it played (`sim/study.py`), the load generator of what it saw (`bench/outcomes.py`); the two commands and
+the benchmarks print it.
 
 Every request that was sent is counted exactly once: sent = ok + sum(errors.values()).
 `rejected` counts those errors that were refusals (429 or 503); they are in `errors` too, by code.

@@ -1,5 +1,5 @@
-"""Makes the schedule of one run from what was asked for. Used by `cli/sim.py`, `bench/plan.py` and the
-benchmarks."""
+"""Makes the schedule of one run from what was asked for. Both commands (`cli/sim.py`, `bench/plan.py`) and the
+benchmarks say with it what traffic they want."""
 
 from array import array
 from dataclasses import dataclass

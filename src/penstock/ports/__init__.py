@@ -1,8 +1,9 @@
-"""The ports: contracts (Protocols) that one layer asks of another. Each fits on one screen.
+"""The ports: contracts (Protocols) that one layer asks of another. Each fits on one screen. Nothing here runs.
 
-Here are a clock, a backend, and the way between a gateway and a batcher. `gateway`, `waiting` and `observers` have
-the other contracts of one process, which can be imported from here too. The other modules have the contracts
-between several processes: `runtime` and `cluster` call them, `adapters/redis` and `adapters/memory` implement them.
+In this file are a clock, a backend, and the way between a gateway and a batcher. `gateway`, `waiting` and
+`observers` have the other contracts of one process, which can be imported from here too. The other modules have the
+contracts between several processes. `runtime`, `cluster` and `doors` call what the ports promise, and `adapters`
+implement it; `roles` brings the two together. So ports import only the vocabulary and `words`.
 
 An adapter translates foreign errors into `penstock.errors`.
 """

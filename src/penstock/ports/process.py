@@ -1,5 +1,5 @@
-"""What belongs to a process besides its work: where it can be reached, and what begins and ends with it.
-`runtime/embedded_server.py` and `cluster/member.py` call these."""
+"""What belongs to a process besides its work: ports on which it listens, and companions that begin and end with it.
+The life of a process (`runtime/embedded_server.py`, `cluster/member.py`) starts and stops them."""
 
 from typing import Protocol
 

@@ -1,5 +1,5 @@
-"""Spans of requests at a gateway. `doors/traced.py` calls these; `adapters/tracing/request_spans.py` implements
-them."""
+"""Which requests at a gateway are traced, and the span that each of those gets. The data plane asks with each
+request (`doors/traced.py`); `adapters/tracing/request_spans.py` implements it."""
 
 from typing import NamedTuple, Protocol
 

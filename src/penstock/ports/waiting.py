@@ -1,5 +1,6 @@
-"""Who waits for an answer, and what waits with them. Doors implement `Asker` and `CallAsker`, and gateways call
-them; gateways implement `Waiting`, and connections call it. The wheel calls `Expiring`."""
+"""Who waits for an answer, and what waits with them. Doors implement `Asker` and `CallAsker`, which gateways call
+with the reply; gateways implement `Waiting`, which a connection calls when its client has left. What has a time
+limit is `Expiring`: the wheel of the process (`runtime/wheel.py`) calls it when the time is up."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -1,2 +1,6 @@
-"""Each role puts one server together: it reads the configuration, chooses the adapters, and wires them. Only the
-commands (`cli/`) call this room, and only this room chooses adapters."""
+"""Each role puts one process together: it reads the configuration, chooses the adapters, and wires them. Once that
+is done, nothing here stands on the way of a request.
+
+Only the commands (`cli/`) call this room, and only this room chooses adapters. It may import every room but `cli`,
+`bench` and the doubles for tests.
+"""

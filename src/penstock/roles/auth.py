@@ -1,5 +1,6 @@
-"""Who may ask, by the configuration: clients with keys, with tokens, with either, or anybody. `roles/embedded.py`
-and `roles/gateway.py` make the doorkeeper, which keeps the known keys and tokens up to date."""
+"""Who may ask, by the configuration: clients with keys, with tokens, with either, or anybody. Every role with
+clients makes a `Doorkeeper`, which keeps the known keys and tokens up to date; the data plane asks it about each
+request, through `auth/`."""
 
 import asyncio
 import ipaddress

@@ -1,5 +1,6 @@
-"""Chooses the backends of a model, by its target. Used by `model.py` and `worker.py`, and by `targets.py` and
-`up.py` to check targets."""
+"""Chooses the backends of a model, by its target. `penstock serve` and `penstock worker` make the backends of their
+slots by it; `penstock check` and `penstock up` check targets with it. A new kind of backend is one more case here.
+"""
 
 from collections.abc import Callable
 from dataclasses import asdict, fields

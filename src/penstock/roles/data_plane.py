@@ -1,5 +1,5 @@
-"""Puts the data plane of a gateway together: doors, limits, and the edge in front. Used by `embedded.py` and
-`gateway.py`; `process.py` asks it for figures."""
+"""Puts the data plane of a gateway together: doors, limits, and the edge in front. The two roles with clients call
+it (`embedded.py`, `gateway.py`); for the metrics, `process.py` asks how the edge stands."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,5 +1,5 @@
-"""Chooses where API keys are kept: in a file, in Redis, or in PostgreSQL. Used by `cli/keys.py` and
-`roles/auth.py`."""
+"""Chooses where API keys are kept: in a file, in Redis, or in PostgreSQL. Servers read keys there (`auth.py`), and
+`penstock keys` changes them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

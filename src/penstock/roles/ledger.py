@@ -1,5 +1,5 @@
-"""Makes the ledger of a server and shows how it stands, for `observers.py` and `process.py`; and reads a ledger for
-`cli/requests.py`."""
+"""Opens the ledger of a server, says for health and metrics how it stands, and reads a ledger for `penstock
+requests`. `observers.py` puts the opened one among the observers."""
 
 import asyncio
 import time

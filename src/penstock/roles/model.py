@@ -1,5 +1,5 @@
 """Puts one model of `penstock serve` together: its batcher and pump, its slots, and the desk in front.
-`embedded.py` makes a `ModelStack` for each model."""
+`embedded.py` makes a `ModelStack` for each model, once, and hands its parts on."""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -1,5 +1,5 @@
-"""Makes the observers of a process: what is told of its requests and batches. Used by all roles. One more observer
-is one more line in `Observing`."""
+"""Makes the observers of a process: what is told of its requests and batches. Every role has one `Observing`, and
+hands it to what it wires. One more observer is one more line there."""
 
 import asyncio
 import time

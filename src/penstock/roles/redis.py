@@ -1,5 +1,5 @@
-"""Makes the adapters of one process to Redis by the configuration: bus, shards and records. Used by `gateway.py`,
-`batcher.py` and `worker.py`."""
+"""Makes the adapters of one process to Redis by the configuration: bus, shards and records. `gateway.py`,
+`batcher.py` and `worker.py` make one and hand its parts to their member. Nothing connects here."""
 
 from penstock.adapters.redis.bus.bus import RedisBus
 from penstock.adapters.redis.bus.shards import RedisShards

@@ -1,5 +1,5 @@
 """Finds the models that `penstock serve --reload` can start anew: those whose workers run functions in Python
-files. Used by `embedded.py`."""
+files. `embedded.py` asks once, with `--reload`."""
 
 from collections.abc import Iterable
 from functools import partial

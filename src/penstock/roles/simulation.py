@@ -1,5 +1,5 @@
 """Turns a server's configuration into a scenario for the simulator: the same rules, limits and time-outs, with a
-simulated GPU. Used by `cli/sim.py`."""
+simulated GPU. `penstock sim` plays that scenario (`cli/sim.py`)."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,5 @@
-"""Puts the traces of a process together. `tracing.py` calls it, if the configuration asks for traces."""
+"""Makes the parts that trace a process (spans, exporter, receiver, sampler) and puts them together. Imported only
+if the configuration asks for traces, by `tracing.py`, which all other files ask."""
 
 import asyncio
 import os

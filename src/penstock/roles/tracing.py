@@ -1,4 +1,5 @@
-"""Says whether a process is traced, and shows how its traces stand. `observers.py` and `process.py` call it."""
+"""Says whether a process is traced, and shows how its traces stand. The observers are made with it, the data plane
+gets its tracer from it, and health and metrics ask it. If traces are on, `traces.py` makes them."""
 
 import asyncio
 from enum import Enum

@@ -1,4 +1,5 @@
-"""Checks and makes the installation of `penstock up`, for `cli/up.py`. `installation/` runs it."""
+"""Checks and makes the installation of `penstock up`, for `cli/up.py`. `installation/` runs it; what is checked is
+what would otherwise fail in each process anew."""
 
 from collections.abc import Callable
 from dataclasses import replace

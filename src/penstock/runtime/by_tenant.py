@@ -1,5 +1,5 @@
-"""Keeps things in the order in which they came, for each tenant apart. `tasks`, `idempotency` and `dead_letters`
-find a tenant's oldest thing by it."""
+"""Keeps things in the order in which they came, for each tenant apart. The stores of tasks, of idempotency keys and
+of dead letters find by it what of a tenant is oldest, and so must make room."""
 
 from collections import OrderedDict
 from collections.abc import Hashable

@@ -5,8 +5,8 @@
                │                  └ the caller leaves: all are withdrawn
                └► those before it are taken back: of the whole call, nothing is left but the refusal
 
-`gateway` calls `submit_all`, which lets all asks in within one turn of the loop. So what is taken back has not gone
-to a worker, nor to Redis.
+The gateway calls `submit_all` for a door whose request holds several inputs. It lets all asks in within one turn of
+the loop. So what is taken back has not gone to a worker, nor to Redis.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,6 +1,7 @@
 """How a worker, a model and a server stand, in the same words embedded and over Redis.
 
-Used by `embedded_server` and `served_model`, and by `cluster/condition.py` and `cluster/worker_slots.py`.
+`/internal/health` and `/internal/workers` say these words. In one process `embedded_server` and `served_model`
+answer there, and over a bus `cluster/condition.py` and `cluster/worker_slots.py`.
 
 A model is `healthy` while all its workers can serve, `degraded` while some cannot, `unhealthy` while none can.
 A server is as its worst model, and `unhealthy` where it cannot serve for a reason of its own.

@@ -1,5 +1,6 @@
-"""How a dead letter is shown on the admin plane, and what the log says of it. `runtime/dead_letters.py` uses this
-in one process; `cluster/dead_letters.py` and `cluster/letter_writer.py` use it over a bus."""
+"""How a dead letter is shown on the admin plane, and what the log says of it. Whoever keeps dead letters uses this:
+`runtime/dead_letters.py` in one process; over a bus `cluster/dead_letters.py`, which shows them, and
+`cluster/letter_writer.py`, which writes them."""
 
 import logging
 from collections.abc import Sequence

@@ -1,5 +1,6 @@
-"""The desk: all that a gateway knows of one model when it takes in a request for it. `roles/model.py` makes it;
-over a bus `cluster/announced_desks.py` does, from what workers announce. `gateway` reads it."""
+"""The desk: all that a gateway knows of one model when it takes in a request for it. The gateway reads it for each
+request. In one process `roles/model.py` makes it; over a bus `cluster/announced_desks.py` does, from what workers
+announce."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
-"""Where a slot gets its batches, and tells how they ended. `Slot` calls this. In one process the batcher's `Pump`
-is the dock; over a bus `cluster/dock.py` is."""
+"""Where a slot gets its batches, and tells how they ended: a contract. Each `Slot` is given a dock. In one process
+the `Pump` of its model is the dock; over a bus `cluster/dock.py` is."""
 
 from collections.abc import Callable
 from typing import Protocol

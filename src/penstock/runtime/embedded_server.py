@@ -1,6 +1,7 @@
 """The inside of a server that does everything in one process: its start and end, and answers for the admin plane.
 
-`roles/embedded.py` makes it, and `roles/process.py` runs it. The admin plane asks how it stands.
+There is one in each `penstock serve`. `roles/process.py` starts, drains and stops it, and the admin plane asks how
+it stands. Requests do not go through here, but from the gateway to the pumps.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
 """How long the first batch of a backend may take: it may have to load or to compile. All slots of a model share one
-`FirstBatches`: `slot` tells it how long they took, and asks for the limit."""
+`FirstBatches`: each tells it how long its first batch took, and asks it for the limit of the next."""
 
 PATIENT = 5.0  # the limit of a first batch, as a multiple of the longest that was seen
 

@@ -1,5 +1,5 @@
-"""What size of batch fits into the memory of a worker, as its slot has seen it. `warmth` has one; the log and the
-list of workers show it.
+"""What size of batch fits into the memory of a worker, as its slot has seen it. Each slot notes its batches here;
+the log and the list of workers show it.
 
 The worker's batcher sees the same failures, and decides how large the worker's batches may be (`core.safe_sizes`).
 """

@@ -1,5 +1,5 @@
-"""Warming up in idle moments, with an input that was answered before. `warmth` has one, which has steps only where
-`warm_when_idle` is on.
+"""Warming up in idle moments, with an input that was answered before. A slot that has nothing to do asks here which
+size to run next; there are sizes to run only where `warm_when_idle` is on.
 
 A slot runs the next step when it has had nothing to do for a while. Each step is one batch, so that a request that
 comes meanwhile waits for one batch of that size, and no more. Sizes that real batches have had are left out.

@@ -1,5 +1,5 @@
-"""The ids of requests and tasks: 128 random bits each, so that nobody can guess one from another. Gateways use
-them.
+"""The ids of requests and tasks: 128 random bits each, so that nobody can guess one from another. The gateway takes
+one for each request and task.
 
 Where nobody is asked who they are, an id is all that keeps a client from a stranger's result. The kernel is asked
 for the bits of many ids at once, so that one id costs less than counting and formatting a number.

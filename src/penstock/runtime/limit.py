@@ -1,5 +1,5 @@
-"""A time limit that is set again and again and hardly ever runs out. Used by `slot`, which waits twice for every
-batch.
+"""A time limit that is set again and again and hardly ever runs out. Each slot has two, since it waits twice for
+every batch: until it comes, and until it is done.
 
 `asyncio.timeout` would make and cancel a timer for each wait. A `Limit` keeps one timer. If the timer rings after
 its wait is over, it is set again, to the end of the current wait.

@@ -1,4 +1,6 @@
-"""How one model stands, by what its batcher knows. Used by `served_model` and `cluster/batched_models.py`."""
+"""How one model stands, by what its batcher knows: the queue, the capacity, what was learned. The health page and
+the metrics page ask, in one process through `served_model`, over a bus through `cluster/batched_models.py`. It
+reads the batcher and changes nothing."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,5 @@
-"""Several observers as one. `roles/observers.py` and `cluster/batcher.py` make one of these."""
+"""Several observers as one: whoever reports calls a single observer, which tells all that want to hear it. Every
+process has one, made in `roles/observers.py`; a batcher over a bus adds its own (`cluster/batcher.py`)."""
 
 import logging
 from collections.abc import Callable, Sequence

@@ -1,4 +1,5 @@
-"""Fills a batch up to an allowed size, right before its backend has it. `slot` calls it.
+"""Fills a batch up to an allowed size, right before its backend has it. A slot pads each batch with it, and cuts
+the result to what was asked.
 
 The last input is repeated, with its parameters. Nobody asked for the repetitions, so their outputs and failures are
 thrown away here. Others are told only how many there were.

@@ -1,7 +1,7 @@
 """For models that take only plain parameters, as a gRPC endpoint does: refuses other requests when they arrive.
 
-The endpoint's adapter would refuse them too, but only as a failed batch, which counts against the worker. Used
-where desks are made: `roles/model.py` and `cluster/announced_desks.py`.
+The endpoint's adapter would refuse them too, but only as a failed batch, which counts against the worker. So the
+desk of such a model, which the gateway asks for each request, is given this check.
 """
 
 import msgspec

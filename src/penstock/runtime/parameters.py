@@ -1,4 +1,5 @@
-"""Checks whether a model takes the parameters that a request brings. `gateway` calls it."""
+"""Checks whether a model takes the parameters that a request brings. The gateway calls it for each request that has
+any, before it is accepted."""
 
 from collections.abc import Sequence
 from functools import lru_cache

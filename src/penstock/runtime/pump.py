@@ -1,7 +1,7 @@
 """The loop of one model's batcher: events in as they happen, one decision per turn of the event loop.
 
-A model's broker calls `offer` and `withdraw`; its slots call the rest, as their `Dock`. Over a bus
-`cluster/batcher.py`, `borrowing` and `workers_seen` call all of it.
+A model's broker calls `offer` and `withdraw`; its slots call the rest, as their `Dock`. Over a bus the batcher's
+process calls all of it (`cluster/batcher.py`, `borrowing`, `workers_seen`).
 
 However many requests arrive in one turn, `step` runs once. A batch that ends is not an event like the others: its
 worker stands idle until the next decision, so that is made at once, before anybody is answered.

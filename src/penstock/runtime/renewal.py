@@ -1,5 +1,5 @@
-"""Replaces the backends of slots by new ones, one slot after the other; no batch is lost over it. `roles/reload.py`
-uses it for `penstock serve --reload`."""
+"""Replaces the backends of slots by new ones, one slot after the other; no batch is lost over it. `penstock serve
+--reload` does so when a function's file has changed (`roles/reload.py`)."""
 
 from collections.abc import Callable, Mapping, Sequence
 

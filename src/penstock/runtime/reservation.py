@@ -1,7 +1,7 @@
 """A request that was understood and counted against its tenant's quota, and of which nothing is started yet.
 
-`gateway` makes one for each task, and for each request with an Idempotency-Key. The store that records the task or
-the key then enters it.
+The gateway makes one for each task, and for each request with an Idempotency-Key. The store that records the task
+or the key then enters it.
 
 reserve ──► record (a task, a key) ──► enter ──► commit: the end of the request gives its quota back
                 │ refused                │ refused

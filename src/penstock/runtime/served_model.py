@@ -1,7 +1,7 @@
 """One model that is served in this process: its batcher, the loops that drive it, its slots; and how it stands.
 
-`roles/model.py` makes it and adds its slots. `embedded_server` runs the loops and asks how it stands, and the desk
-of the model asks what it can take. Nothing in this file awaits.
+A `penstock serve` has one for each of its models; `roles/model.py` makes it and adds its slots. `embedded_server`
+runs the loops and asks how it stands, and the desk of the model asks what it can take. Nothing in this file awaits.
 """
 
 from collections.abc import Sequence

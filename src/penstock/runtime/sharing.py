@@ -1,5 +1,6 @@
 """For all desks whose models share answers (`collapse.sharing`): forgets versions that no longer run, and counts
-what sharing has saved. Used by `embedded_server` and, over a bus, by the gateway and its desks."""
+what sharing has saved. The life of a gateway calls it as versions change and when the metrics are shown, in one
+process (`embedded_server`) and over a bus (`cluster/gateway.py`)."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,8 +1,8 @@
 """Finds the cost of inputs by a user's function: requests pass through a batcher of their own before the real one.
 
 So the function runs in its own process and is given lists of inputs. If it fails, hangs or crashes on an input,
-only that input's request fails, by the same splitting and retrying as with any backend. `roles/model.py` makes the
-broker.
+only that input's request fails, by the same splitting and retrying as with any backend. Where `cost` names a
+function, the desk of the model is given this broker instead of the plain one.
 """
 
 from collections.abc import Callable, Sequence

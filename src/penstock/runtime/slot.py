@@ -1,6 +1,8 @@
 """One worker slot: a backend kept alive, and handed one batch at a time.
 
-`roles/model.py` makes it, or `cluster/worker_slots.py`; a loop runs `run`; its `Dock` gives it batches by `take`.
+Each worker of a model is one slot: in `penstock serve` (`roles/model.py`) or in a process of `penstock worker`
+(`cluster/worker_slots.py`). A loop of the process runs `run`. Its `Dock` gives it batches by `take` and is told how
+each ended. Nobody else calls the backend.
 
 start ──warmed up──► wait for a batch ──► run it ──► wait …
   ▲  back-off            │ idle: probe       │ fatal: close

@@ -1,5 +1,6 @@
-"""The askers that wait for a reply at one gateway. `Gateway` makes one `Waiters`; flights, calls and reservations
-use it. The first reply to a request is its answer. A later reply is ignored."""
+"""The askers that wait for a reply at one gateway. Each gateway has one `Waiters`. Whatever lets a request in adds
+a waiter (the gateway itself, flights, reservations), and replies and departures settle it. The first reply to a
+request is its answer. A later reply is ignored."""
 
 import asyncio
 import logging

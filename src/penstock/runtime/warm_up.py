@@ -4,8 +4,8 @@
     a size does not fit into memory               the ladder ends there; the worker is ready, with smaller batches
     anything else goes wrong                      the worker is not ready
 
-`warmth` calls it for a slot whose backend has started, and for a backend that is to take over. Each batch has a
-time limit, but the whole warm-up has none: a slow one may go on, and one that hangs is ended.
+A slot calls it (through `warmth`) when its backend has started, and for a backend that is to take over. Each batch
+has a time limit, but the whole warm-up has none: a slow one may go on, and one that hangs is ended.
 """
 
 import asyncio

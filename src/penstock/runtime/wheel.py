@@ -1,5 +1,5 @@
-"""Many deadlines, one timer. Waiters, tasks and results that are kept for a time stand on the wheel of their
-process.
+"""Many deadlines, one timer. Each process has one wheel, on which its waiters stand, its tasks, and the results
+that it keeps for a time.
 
 Nearly every deadline is settled long before it comes, so adding one must cost next to nothing: it is appended to
 a list, and no more. At each tick that list is gone through once. What is settled by then is forgotten, and the rest

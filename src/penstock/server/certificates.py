@@ -1,5 +1,5 @@
-"""Makes the TLS of an edge from the files that the configuration names. Used by `life.py`, `roles/embedded.py` and
-`roles/gateway.py`."""
+"""Makes the TLS of an edge from the files that the configuration names. Called once for each port that speaks TLS:
+the data plane's by the roles that have one, the admin plane's by `life.py`."""
 
 from pathlib import Path
 

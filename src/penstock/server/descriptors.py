@@ -1,6 +1,6 @@
 """File descriptors: each client connection takes one, and a process may open only so many.
 
-Used by `listen.py` when a process starts, and by `roles/data_plane.py`.
+When a process starts, `listen.py` raises that limit, and `roles/data_plane.py` bounds the connections by it.
 """
 
 import logging

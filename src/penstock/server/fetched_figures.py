@@ -1,5 +1,5 @@
-"""Fetches the metrics pages of other processes, for the line of figures that `penstock up` shows. Used by
-`installation/plan.py`."""
+"""Fetches the metrics pages of other processes, for the line of figures at the terminal of `penstock up`, whose
+plan says which pages (`installation/plan.py`)."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
-"""The life of a server process, whatever its role: start, serve, drain, stop. `roles/serve.py` and `cli/roles.py`
-call `live`."""
+"""The life of a server process, whatever its role: start, serve, drain, stop. Every command that starts a server
+calls `live`, which returns when the server has stopped (`roles/serve.py`, `cli/roles.py`)."""
 
 import asyncio
 import logging

@@ -1,5 +1,5 @@
-"""Binds sockets, accepts connections, and gives them to the edges of the data plane and of the admin plane. Used by
-`life.py`."""
+"""Binds sockets, accepts connections, and gives them to the edges of the data plane and of the admin plane.
+`life.py` opens and closes them; no other file binds a socket that clients connect to."""
 
 import asyncio
 import ctypes

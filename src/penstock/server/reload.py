@@ -1,6 +1,6 @@
 """`penstock serve --reload`, for development: a function whose file has changed is started anew, and no client
-notices. `roles/reload.py` makes it and says which models are watched; `runtime/renewal.py` puts the new processes
-in their places.
+notices. It runs as a loop of the server. `roles/reload.py` makes it and says which models are watched;
+`runtime/renewal.py` puts the new processes in their places.
 
 A new process starts first. Once it is ready, it takes the place of the old one between two batches. So for a while
 both are there, each with the model in memory. A file that cannot be loaded changes nothing: the old processes go

@@ -1,4 +1,5 @@
-"""How much memory the store of `penstock up` may use. Used by `installation/supervisor.py`."""
+"""How much memory the store of `penstock up` may use, by how much this machine has. The supervisor asks once,
+before it starts the store (`installation/supervisor.py`)."""
 
 import os
 from pathlib import Path

@@ -1,2 +1,6 @@
-"""The simulator of `penstock sim`: the decisions of `core` in virtual time. It knows no event loop and no clock.
-`cli/sim.py` calls it, and so do the benchmarks."""
+"""The simulator of `penstock sim`: the decisions of `core` in virtual time.
+
+`cli/sim.py` and the benchmarks call it. It imports `core`, `load`, the service model of a simulated GPU and the
+vocabulary. There is no event loop, no clock and no configuration here: `roles/simulation.py` turns that into a
+scenario.
+"""

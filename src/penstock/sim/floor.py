@@ -1,4 +1,5 @@
-"""The floor: the latency that no policy can beat. `penstock sim` prints it beside its results.
+"""The floor: the latency that no policy can beat. `penstock sim` prints it beside its results. Pure arithmetic:
+nothing is played.
 
 τ is the gap between two starts of a batch, λ the arrival rate, and S(n) the time of a batch of n. At best G workers
 start a batch every τ with G·τ = S(λ·τ). A request waits for the next start, τ/2 on average and q·τ at quantile q,

@@ -1,5 +1,5 @@
-"""The server's own decisions in virtual time: arrivals and completions are events, and nothing ever sleeps. Used by
-`study.py`, by tests and by the benchmarks.
+"""The server's own decisions in virtual time: arrivals and completions are events, and nothing ever sleeps.
+`penstock sim` plays its schedules on it (`study.py`); benchmarks and tests play scenarios of their own.
 
 The kernel takes the place of the runtime: it feeds `core` with events and `now`, and carries out what `core`
 decides. The gateway is ideal: nothing takes time but the GPU. So the result shows what the policy is worth.

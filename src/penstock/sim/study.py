@@ -1,4 +1,4 @@
-"""Plays one schedule under one policy, and shows what came of it. Used by `cli/sim.py` and by the benchmarks.
+"""Plays one schedule under one policy, and shows what came of it. `penstock sim` and the benchmarks call it.
 
 `study` plays the schedule and returns a `Finding`. `render` shows one finding in full, or several side by side,
 with the floor: the latency that no policy can beat.

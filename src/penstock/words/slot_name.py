@@ -1,5 +1,5 @@
-"""The name of a slot among processes: its worker process, its model, and its number there.
-`cluster/worker_slots.py` gives names; batchers read them."""
+"""The name of a slot among processes: its worker process, its model, and its number there. A worker names its slots
+(`cluster/worker_slots.py`); batchers read from the name to which mailbox a batch goes."""
 
 from msgspec import Struct
 

@@ -1,6 +1,6 @@
 """API keys in a JSON file: for one machine, or for files that something else distributes.
 
-`roles/key_store.py` and `roles/embedded.py` make it. `auth/watch.py` reads it, and `penstock keys` changes it.
+Every server that takes such keys reads the file again and again (`auth/watch.py`). Only `penstock keys` changes it.
 
 A change is written to another file, which then takes the old one's place, so that readers see the old or the new
 file and nothing between. Writers take turns by a lock on a third file, because every write makes a new file of

@@ -1,5 +1,5 @@
 """The program that runs a user's function: `python -m penstock.adapters.backends.child FD NAME`. `keeper.py` starts
-it.
+it, once for each worker of a function.
 
 It loads the function, then runs batches one at a time, in its main thread (CUDA and signals need that). Other
 threads read the next batch and write answers meanwhile (`beside.py`). An error in the function is an answer to the

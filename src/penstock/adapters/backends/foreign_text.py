@@ -1,7 +1,9 @@
-"""Text from the user's code, made fit for a frame and for a log. Pure.
+"""Error messages and names from a user's code, made fit to be sent to the server and to be logged. Text in, text
+out.
 
-Used in the function's process, by `child.py`, `loading.py`, `reading.py` and `outputs.py`. The message of an error
-may quote an input, so it goes to the log only through `without_quotes`.
+Such text may be endless, not even text, or quote an input, which must not get into a log: that is what
+`without_quotes` is for. The process that runs the function uses this wherever it says what went wrong (`child.py`,
+`loading.py`, `reading.py`, `outputs.py`).
 """
 
 import re

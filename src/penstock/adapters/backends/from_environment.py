@@ -1,6 +1,6 @@
 """Settings that name an environment variable instead of holding a secret themselves: headers of endpoints.
 
-Used by `http.py` and `grpc.py` when they make a backend.
+The backends for endpoints read them when they are made (`http.py`, `grpc.py`). Only the environment is read.
 """
 
 import re

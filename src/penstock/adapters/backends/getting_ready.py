@@ -1,6 +1,6 @@
 """The start of a backend, within a time limit: what every backend does around its own first steps.
 
-Used by `process.py`, `http.py` and `grpc.py`.
+Each of the backends wraps its `start` in it, which the worker's slot calls.
 """
 
 import asyncio

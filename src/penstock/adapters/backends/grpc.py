@@ -1,5 +1,5 @@
-"""The backend for grpc:// targets: endpoints of the Open Inference Protocol v2, such as Triton or KServe.
-`roles/backends.py` makes it, and a worker's slot owns it.
+"""The backend for grpc:// targets: endpoints of the Open Inference Protocol v2, such as Triton or KServe. A
+worker's slot owns one and hands it a batch at a time; `roles/backends.py` makes it.
 
 A batch is one ModelInfer with one BYTES tensor of n inputs. What can go wrong, and the error that it becomes:
 

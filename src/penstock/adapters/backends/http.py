@@ -1,5 +1,5 @@
-"""The backend for http:// and https:// targets: an endpoint that takes a batch as JSON, in a shape set in config.
-`roles/backends.py` makes it, and a worker's slot owns it.
+"""The backend for http:// and https:// targets: an endpoint that takes a batch as JSON, in a shape set in config. A
+worker's slot owns one and hands it a batch at a time; `roles/backends.py` makes it.
 
 The inputs go out as the bytes they came in, and the outputs come back as the bytes the endpoint wrote: only the
 JSON around them is read. What can go wrong, and the error that it becomes:

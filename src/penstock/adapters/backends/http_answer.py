@@ -1,4 +1,5 @@
-"""Takes outputs, version and pressure out of an HTTP endpoint's answer. Used by `http.py`.
+"""Takes outputs, version and pressure out of an HTTP endpoint's answer. The backend (`http.py`) reads each good
+answer with it; nothing here does I/O.
 
 Only the JSON around the outputs is read: each output stays the bytes that the endpoint wrote.
 """

@@ -1,5 +1,5 @@
 """The program that is the parent of a function's process. It ends whatever that process has started, daemons too,
-when the process ends. `spawned.py` starts it.
+when the process ends. The server starts one for each worker of a function (`spawned.py`).
 
     the server (`spawned.py`) ──► the keeper ──► the function's process (`child.py`) ──► whatever that starts
 

@@ -1,4 +1,5 @@
-"""Loads the user's function, and says in one line why that fails. Used by `child.py`, in the function's process.
+"""Loads the user's function, and says in one line why that fails. The function's process calls it once, when it
+starts (`child.py`); no other process imports user code.
 
     app.py:function           a function
     app.py:Model              a class: one object is made here, and called with each batch

@@ -1,4 +1,5 @@
-"""How full the process of a user's function is. Used by `child.py` after each batch, and when the server asks.
+"""How full the process of a user's function is. Measured in that process (`child.py`), after each batch and when
+the server asks.
 
 The highest of three measures counts: the GPU's memory, if the function uses PyTorch; the memory of the process, if
 it has a limit; and the user's own `pressure()`, if there is one beside the function. Each is a share, 0 to 1.

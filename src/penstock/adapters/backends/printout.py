@@ -1,4 +1,5 @@
-"""Carries what a function's process prints into the server's log, however much that is. Used by `spawned.py`.
+"""Carries what a function's process prints into the server's log, however much that is. The server has one for each
+such process (`spawned.py`).
 
     its stdout and stderr ──► one pipe ──► lines ──► the server's stderr
                                       └──► nowhere, beyond the allowance; the log says how many bytes

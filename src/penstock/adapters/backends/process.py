@@ -1,5 +1,5 @@
-"""The backend for a user's function: it runs in a process of its own, and is never imported here.
-`roles/backends.py` makes it, and a worker's slot owns it.
+"""The backend for a user's function: it runs in a process of its own, and is never imported here. A worker's slot
+owns one and hands it batches; `roles/backends.py` makes it.
 
 `spawned.py` holds that process, and `child.py` is the program that runs in it.
 """

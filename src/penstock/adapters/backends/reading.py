@@ -1,4 +1,5 @@
-"""Makes the arguments of a function from the payloads of a batch. Used by `child.py`, in the function's process.
+"""Makes the arguments of a function from the payloads of a batch. Runs in the function's process, before each batch
+(`child.py`).
 
 The server accepts only what can be read here. An input that cannot be read all the same fails its own request, and
 the function is called with the others.

@@ -1,4 +1,5 @@
-"""How a function takes the parameters of its batch, read once from its signature. Used by `child.py`.
+"""How a function takes the parameters of its batch, read from its signature once, when the function's process has
+loaded it (`child.py`). Then each batch is called so.
 
     f(inputs)                           takes none: a request with parameters is refused
     f(inputs, anything)                 all of them in a dict, the second argument

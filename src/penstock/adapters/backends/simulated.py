@@ -1,5 +1,5 @@
-"""The backend for `sim:…`, a simulated GPU: one batch after the other, a service time, faults on demand.
-`roles/backends.py` makes it, and a worker's slot owns it.
+"""The backend for `sim:…`, a simulated GPU: one batch after the other, a service time, faults on demand. A worker's
+slot owns one and hands it batches; `roles/backends.py` makes it.
 
 `penstock/service_model.py` decides how long a batch takes and what goes wrong. Here that time really passes.
 """

@@ -1,4 +1,5 @@
-"""The process of a user's function as the server sees it, from start to end. Used by `process.py`.
+"""The process of a user's function as the server sees it, from start to end. The backend for functions
+(`process.py`) starts one, sends batches through it and ends it.
 
 The server talks to the function's process (`child.py`) in frames over a socket. A keeper stands between the two,
 and ends whatever the process started when it ends (see `keeper.py`). The server watches the keeper through a pidfd,

@@ -1,4 +1,5 @@
-"""Which trace a call to an endpoint belongs to. Used by `http.py` and `grpc.py`."""
+"""Which trace a call to an endpoint belongs to: the `traceparent` that goes out with it. The backends for endpoints
+ask with each batch (`http.py`, `grpc.py`)."""
 
 from collections.abc import Mapping
 

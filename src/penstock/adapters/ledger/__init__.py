@@ -2,5 +2,6 @@
 
     recorder (event loop) ──► writer, spool (a thread, files) ──► store: sqlite or postgres (a thread)
 
-`open.py` makes it, for `roles/ledger.py`.
+`roles/ledger.py` opens one for each gateway that is told to keep a ledger (`open.py`), and reads one for `penstock
+requests`. It imports ports and the vocabulary, the helpers of `adapters/`, and for PostgreSQL asyncpg.
 """

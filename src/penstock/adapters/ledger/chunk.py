@@ -1,6 +1,6 @@
 """A chunk of rows on its way to the database: a file in the spool, or bytes in memory while the disk takes none.
 
-`spool.py` and `writer.py` use it, from two threads.
+The writer makes chunks, the spool keeps them, and the thread that delivers reads them (`writer.py`, `spool.py`).
 """
 
 import os

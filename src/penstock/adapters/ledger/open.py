@@ -1,6 +1,7 @@
 """Makes a ledger from its settings: the store that its URL names, and the recorder in front of it.
 
-Used by `roles/ledger.py`. Only this file decides which database's module is loaded.
+`roles/ledger.py` calls it when a server starts, and for `penstock requests`. Only this file decides which
+database's module is loaded.
 """
 
 import asyncio

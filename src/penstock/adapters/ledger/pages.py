@@ -1,4 +1,5 @@
-"""Pages: a chunk of rows as one row of an SQLite table, found by the time of its newest row. Used by `sqlite.py`.
+"""Pages: a chunk of rows as one row of an SQLite table, found by the time of its newest row. The store in SQLite
+(`sqlite.py`) writes, reads and forgets them.
 
 Rows are written by the million on the machine that serves, and a person reads some now and then. So a chunk is
 stored whole, and taken apart when it is read: a table row for each request would cost the writer many times as

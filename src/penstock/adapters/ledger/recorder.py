@@ -1,5 +1,5 @@
-"""The observer that makes a row of the ledger from every reply. `ledger/open.py` makes it; `roles/observers.py`
-puts it among the observers of a gateway.
+"""The observer that makes a row of the ledger from every reply. It is one of a gateway's observers
+(`roles/observers.py`), called with each batch of replies on the event loop, and hands lines to the `Writer`.
 
 The replies of a batch become lines at once, on the event loop. If thousands of rows waited as objects, a thread
 would have to encode them, and would hold up the loop meanwhile. All lines wait in one buffer: a piece of memory for

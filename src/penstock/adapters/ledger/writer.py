@@ -1,6 +1,6 @@
 """Carries rows from the server's memory to the database in two threads, so that the event loop waits for neither.
 
-Used by `recorder.py`. One thread spools chunks of rows on disk. The other delivers the oldest chunk to the
+The recorder hands it lines. One thread spools chunks of rows on disk. The other delivers the oldest chunk to the
 database; if the database is away, it tries again after ever longer pauses. A database that hangs holds up only the
 second thread.
 """

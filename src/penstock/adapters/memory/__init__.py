@@ -1,7 +1,10 @@
 """The adapters in memory. This file connects a gateway to the batchers of its own process, for `penstock serve`:
 `roles/embedded.py` makes the result bus and `roles/model.py` a broker for each model. Nothing lies between gateway
-and batcher but a call. The other files of this folder are the bus and the records on which tests run whole
-installations."""
+and batcher but a call.
+
+The other files of this folder are a bus and records, on which tests run whole installations in one process and in
+virtual time. No server uses those.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar

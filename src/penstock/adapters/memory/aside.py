@@ -1,4 +1,5 @@
-"""Keeps in memory what could not be read, for people to look at. `memory/bus.py` makes it, for tests."""
+"""Keeps in memory what could not be read, for people to look at. The bus in memory has one, on which tests run
+members."""
 
 from collections import Counter, deque
 from typing import Any

@@ -1,5 +1,5 @@
-"""Mailboxes in memory: a message waits in the box until its owner has taken it. `memory/bus.py` makes them, for
-tests."""
+"""Mailboxes in memory: a message waits in the box until its owner has taken it. The bus in memory gives each member
+one, in tests that run gateways, batchers and workers in one process."""
 
 import asyncio
 from collections import deque

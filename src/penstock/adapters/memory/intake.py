@@ -1,6 +1,6 @@
 """A batcher's intake in memory: it reads the shards that the batcher leases. An entry stays pending in its shard
-until it is settled. `memory/bus.py` makes it, for tests; `adapters/in_hand.py` does what both intakes have in
-common."""
+until it is settled. Tests run batchers on it. What it has in common with the intake over Redis is in
+`adapters/in_hand.py`."""
 
 import asyncio
 

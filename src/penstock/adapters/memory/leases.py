@@ -1,5 +1,5 @@
-"""Which shards a batcher may read. The leases stand beside the shards in memory. `memory/bus.py` makes it, for
-tests."""
+"""Which shards a batcher may read, where the shards are in memory and the leases stand beside them. Tests run
+batchers on it; `penstock/shard_plan.py` decides how many shards each takes."""
 
 import asyncio
 from collections.abc import Callable

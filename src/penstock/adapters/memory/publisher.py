@@ -1,5 +1,6 @@
 """A gateway's publisher in memory. It puts all requests that wait into one envelope, and the envelope into the next
-shard in turn. `memory/bus.py` makes it, for tests; `adapters/outbox.py` holds what is not sent yet."""
+shard in turn. Tests run gateways on it. `adapters/outbox.py`, which the publisher over Redis has too, holds what is
+not sent yet."""
 
 from penstock.adapters.memory.shard import SharedShards
 from penstock.adapters.outbox import Outbox

@@ -1,5 +1,6 @@
-"""The records that all members of a bus share, in memory. Only tests use them. The number of records is bounded; a
-tenant's share of it is not, as it would be over Redis."""
+"""What an installation keeps (answers, dead letters, quotas, tasks, keys), in memory. Only tests use it, to run
+gateways, batchers and workers without Redis. The number of records is bounded; a tenant's share of it is not, as it
+would be over Redis."""
 
 import asyncio
 from collections import OrderedDict

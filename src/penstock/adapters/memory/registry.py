@@ -1,5 +1,5 @@
-"""The registry in memory: which members are there, and the last heartbeat of each. `memory/bus.py` makes it, for
-tests. A member reads what the others said when it sends its own heartbeat, as it does over Redis."""
+"""The registry in memory: which members are there, and the last heartbeat of each. Tests run members on it. A
+member reads what the others said when it sends its own heartbeat, as it does over Redis."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,5 +1,5 @@
-"""The records of tasks, in memory. `memory/records.py` makes them, for tests; `memory/claims.py` keeps requests
-with an idempotency key among them."""
+"""The records of tasks, in memory: for tests, in which several gateways share them. Requests with an idempotency
+key are kept among them (`memory/claims.py`)."""
 
 import asyncio
 from collections import defaultdict, deque

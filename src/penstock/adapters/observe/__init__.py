@@ -1,3 +1,7 @@
 """Observers that count and note what happened to requests and batches: the metrics, the request log, and requests
-that have ended of late. `roles/observers.py` makes them. Counters are plain integers; Prometheus' text is made only
-when it is asked for."""
+that have ended of late.
+
+`roles/observers.py` makes them for each process; gateways, batchers and slots call them through
+`ports.observers`. They are called on the hot path, so they only count: Prometheus' text is made when somebody asks.
+Besides ports and the vocabulary nothing of ours is imported.
+"""

@@ -1,5 +1,5 @@
-"""Requests that have ended of late, for a person who asks what became of one. `roles/observers.py` makes it; the
-admin plane and, over Redis, other gateways ask it.
+"""Requests that have ended of late, for a person who asks what became of one. It is one of a gateway's observers;
+the admin plane and, over Redis, other gateways ask it.
 
 All replies of a batch are noted at once, and searched only when somebody asks. Number and age are bounded. Inputs
 and outputs are not kept, nor are the details of an error, which may quote an input.

@@ -1,6 +1,6 @@
 """Examples of requests behind a histogram: for each bucket the last traced request that fell into it. A person who
-sees a slow bucket in a dashboard comes from there to the trace of a request that was so slow. `metrics.py` keeps
-them, `exposition.py` shows them.
+sees a slow bucket in a dashboard comes from there to the trace of a request that was so slow. The metrics keep them
+beside each histogram, and the metrics page shows them.
 
 Only requests whose trace is recorded are kept: their `traceparent` has the flag that says so. There is one example
 for each bucket at most. A busy server looks at a thousand requests a second only: to look at each would cost more

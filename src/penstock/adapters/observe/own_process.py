@@ -1,4 +1,5 @@
-"""What this process is and uses, for the metrics page. `exposition.py` asks."""
+"""What this process is and uses: its version, its memory, its processor time. The metrics page asks
+(`exposition.py`) and the system is asked at that moment."""
 
 import os
 import time

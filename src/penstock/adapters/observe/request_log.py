@@ -1,5 +1,5 @@
-"""The request log: a line of JSON for each request that has ended, or for some of them. `roles/observers.py` makes
-it.
+"""The request log: a line of JSON for each request that has ended, or for some of them. It is one of a gateway's
+observers, if the configuration asks for the log (`roles/observers.py`).
 
 On the event loop a line costs a tuple. A thread of the log's own makes text of the lines that came in one turn of
 the loop, and writes it. If the reader of the log is slow, lines are dropped and counted beyond a bound, and no

@@ -1,5 +1,5 @@
 """Metrics as text that Prometheus reads: the classic format, and OpenMetrics, which has units and exemplars
-besides. `exposition.py` fills a `Page`.
+besides. The metrics page is one `Page`, which `exposition.py` fills with each family in turn.
 
 A page has some hundred lines for each model, nearly all of them buckets. How a bucket's line begins never changes,
 so it is kept.

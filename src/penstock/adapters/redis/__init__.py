@@ -1,2 +1,6 @@
-"""The adapters to Redis or Valkey. `bus/` implements `ports.bus`, `ports.registry` and `ports.shards`; `records/`
-implements `ports.records` and `ports.tasks`; both speak to Redis through `link/`. Only `roles/` makes them."""
+"""The adapters to Redis or Valkey: the only files that speak to it.
+
+`bus/` implements `ports.bus`, `ports.registry` and `ports.shards`; `records/` implements `ports.records` and
+`ports.tasks`; both speak to Redis through `link/`. `roles/redis.py` makes them for gateways, batchers and workers,
+which know the ports alone. They import `ports`, `words`, the vocabulary and redis-py, and no other adapter.
+"""

@@ -1,4 +1,5 @@
-"""Trace contexts: which span something belongs to, as W3C's `traceparent` says it. Used by all of this package."""
+"""Trace contexts: which span something belongs to, as W3C's `traceparent` says it. Whatever makes or reads a span
+in this package uses it."""
 
 from random import Random
 

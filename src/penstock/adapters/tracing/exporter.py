@@ -1,4 +1,5 @@
-"""Hands spans to the receiver: noted on the event loop, written and sent by a thread. `roles/traces.py` makes it.
+"""Hands spans to the receiver: noted on the event loop, written and sent by a thread. A process that is traced has
+one; all of its spans go through it.
 
     add ──► gathered, a second or 512 of them ──► waiting ──► written ──► sent
                │ more wait than may wait: dropped               │ refused, or not taken for a minute: dropped

@@ -1,5 +1,6 @@
-"""Writes spans as OTLP has them: OpenTelemetry's protobuf messages, each field at its number. `roles/traces.py`
-writes the resource with it, and the files that make spans the rest; `exporter.py` joins them.
+"""Writes spans as OTLP has them: OpenTelemetry's protobuf messages, each field at its number. Whoever makes spans
+writes them with it, in the thread of the exporter, and `roles/traces.py` the resource, which is the process that
+sends them.
 
 The bytes are written directly: a span takes a few joins, and few spans have an attribute that was not written
 before. `opentelemetry/proto/trace/v1/trace.proto` has the numbers, which the tests check with its own parser.

@@ -1,4 +1,5 @@
-"""Spans of requests at their gateway. `doors/traced.py` asks which requests are traced, and tells how they end."""
+"""Spans of requests at their gateway. The data plane asks it which requests are traced, and tells how they end
+(`doors/traced.py`)."""
 
 from collections.abc import Sequence
 from functools import lru_cache

@@ -1,5 +1,5 @@
-"""Spans of batches on their workers. A worker in a process of its own tells `RunSpans`; in one process with its
-batcher, `batch_spans.py` writes them too."""
+"""Spans of batches on their workers. A worker in a process of its own has `RunSpans` among its observers. In one
+process with its batcher there is none: `batch_spans.py` writes these spans too."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,5 @@
-"""Says which requests are traced, by the rules of OpenTelemetry's samplers. `request_spans.py` asks it.
+"""Says which requests are traced, by the rules of OpenTelemetry's samplers. Asked once for each request at a
+gateway, where a trace may begin (`request_spans.py`).
 
 A share of all traces is taken by the lower half of the trace's id, as OpenTelemetry's SDKs do. So services that
 take the same share take the same traces.

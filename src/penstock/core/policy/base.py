@@ -1,5 +1,5 @@
-"""What a policy is shown (`View`) and what it may answer (`Send` or `Wait`). `core/sealing.py` makes the view and
-asks the policy."""
+"""What a policy is shown (`View`) and what it may answer (`Send` or `Wait`). `core/sealing.py` makes the view of
+one lane and asks the policy of the model."""
 
 from typing import NamedTuple, Protocol
 

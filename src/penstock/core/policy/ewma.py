@@ -2,7 +2,9 @@
 
 Waiting is worth as much as the number of requests that join meanwhile. So the window is 100 ms times the part of a
 full batch that would arrive in 100 ms at the rate seen. It is at least 5 ms and at most 100 ms, whatever `max_wait`
-is. When traffic is very high a batch is full before its window ends, and goes then. `core.sealing` asks it.
+is. When traffic is very high a batch is full before its window ends, and goes then.
+
+Chosen by `policy = "ewma"`. The batcher asks it for each lane that has something, while a worker is idle.
 """
 
 from penstock.core.policy.base import Decision, Send, View, wait_for

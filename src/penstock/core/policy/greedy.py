@@ -1,5 +1,6 @@
 """The policy `greedy`: a free worker takes whatever is there. This is best while little is asked; under load the
-workers get in step, and batches are small. `core.sealing` asks it."""
+workers get in step, and batches are small. The batcher asks it, as any policy, when a worker is idle and something
+waits."""
 
 from penstock.core.policy.base import Decision, Send, View
 from penstock.types import Reason

@@ -17,8 +17,11 @@ free worker a moment later (greedy); sending later means waiting for nothing (wi
   first few requests would take a worker each. Within a burst the gap is that of the latest arrivals.
 - A batch never waits past the first deadline, nor longer than `max_wait` after the oldest arrival.
 
-A little slack keeps the line from running dry: when S grows with n, and near capacity, the gap is stretched by
-5 to 6 %. `core.sealing` asks this policy for each lane.
+A little slack keeps the line from running dry: when S grows with n, and near capacity, the gap is stretched by 5 to
+6 %.
+
+The batcher asks it whenever a worker is idle and something waits in a lane. It answers with a size, or with the
+moment at which it wants to be asked again.
 """
 
 from math import ceil, exp

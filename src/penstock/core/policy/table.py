@@ -4,9 +4,10 @@ quiet     utilisation < 0.5 and depth < 10        16 requests, 30 ms
 pressed   depth > 100 or utilisation > 0.85       64 requests, 100 ms
 else                                              32 requests, 50 ms
 
-`core.sealing` asks it. The waits are the table's own, whatever `max_wait` is. If more requests wait than the idle
-workers can take in batches of that size, throughput comes first: a batch then has the size with the best
-throughput.
+The waits are the table's own, whatever `max_wait` is. If more requests wait than the idle workers can take in
+batches of that size, throughput comes first: a batch then has the size with the best throughput.
+
+The batcher asks it for each lane while a worker is idle.
 """
 
 from penstock.core.policy.base import Decision, Send, View, wait_for

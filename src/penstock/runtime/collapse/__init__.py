@@ -1,3 +1,7 @@
-"""Identical requests to a deterministic model: each is answered, and only one is executed. `runtime/gateway.py`
-hands requests for such models to `flights.Flights`, which uses the rest of this folder; `once_each` is used by
-slots."""
+"""Identical requests to a deterministic model: each is answered, and only one is executed; answers are kept and
+given again.
+
+The gateway hands every request for such a model to `flights.Flights`, which uses the rest of this folder. Slots use
+`once_each` for what is the same within one batch. Like all of `runtime`, this knows no adapter: the store that
+gateways share stands behind `ports.records.AnswerStore`.
+"""

@@ -1,5 +1,5 @@
-"""A flight: one execution that several requests wait for; and how the requests aboard compare. Used by
-`flights`."""
+"""A flight: one execution that several requests wait for; and how the requests aboard compare. `flights`, which
+starts and ends flights, is the only one that changes them."""
 
 from dataclasses import replace
 

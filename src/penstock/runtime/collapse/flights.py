@@ -1,5 +1,5 @@
-"""Identical requests to a deterministic model, executed once and answered each. `runtime/gateway.py` hands requests
-in (`enter`) and passes replies through (`land`).
+"""Identical requests to a deterministic model, executed once and answered each. The gateway hands in each request
+for such a model (`enter`), and passes the replies through (`land`).
 
     asked ──remembered──► answered at once
       │ else

@@ -1,5 +1,5 @@
-"""Sends inputs that stand more than once in a batch of a deterministic model to its backend once. `runtime/slot.py`
-calls it.
+"""Sends inputs that stand more than once in a batch of a deterministic model to its backend once. A slot over a bus
+runs each batch of such a model through it.
 
 Such batches occur because several gateways may send the same input, and tasks over a bus share no flight. Where
 each tenant has its own answers, requests of two tenants do not count as the same.

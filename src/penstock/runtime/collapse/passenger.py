@@ -1,5 +1,6 @@
-"""A request as its gateway has it: it may share its execution with identical ones. `runtime/gateway.py` makes
-it."""
+"""A request as its gateway has it, with what is needed to share its execution with identical ones. The gateway
+makes every accepted request as a `Passenger`. A batcher in the same process takes the same object, and looks only
+at the `Queued` that it also is."""
 
 from typing import TYPE_CHECKING
 

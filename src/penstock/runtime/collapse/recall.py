@@ -1,4 +1,5 @@
-"""Keeps answers of deterministic models and gives them again. `flights` uses it.
+"""Keeps answers of deterministic models and gives them again: a gateway's cache. `flights` asks it before it lets a
+request take off, and gives it each answer that lands.
 
 Answers are kept in this gateway's own memory; some are also written to the store that all gateways share
 (`elsewhere`).

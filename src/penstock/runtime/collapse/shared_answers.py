@@ -1,5 +1,5 @@
-"""The store of answers that all gateways of an installation share, read and written in bulk. `cluster/gateway.py`
-makes it and runs it; `flights` and `recall` call it.
+"""The store of answers that all gateways of an installation share, read and written in bulk. A gateway over a bus
+runs one; its cache asks for answers and adds answers here (`flights`, `recall`).
 
 One question to the store is under way at a time, with everything that was asked meanwhile: the slower the store,
 the larger the questions. Nobody waits long: a store that fails, or takes longer than `PATIENCE`, is left alone for

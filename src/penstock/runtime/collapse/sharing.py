@@ -1,5 +1,5 @@
 """What identical requests to one deterministic model have in common: the model's version, the rules of its cache,
-and counters. `from_config/sharing.py` makes one for each such model, and the desk has it."""
+and counters. The desk of each such model has one, made of the configuration by `from_config/sharing.py`."""
 
 from collections.abc import Sequence
 

@@ -1,5 +1,5 @@
 """Reads the response of an Open Inference endpoint. It returns one output for each input, or raises BatchRejected
-with the reason. Used by `backends/grpc.py`.
+with the reason. The backend (`backends/grpc.py`) has one reader and gives it every response.
 
 A tensor comes with its values spelled out, or as raw bytes: little-endian numbers one after the other, and each
 text after its length. A response that is not exactly right is refused; nothing is filled in, cut off or guessed.

@@ -1,5 +1,5 @@
-"""Makes the protocol's request from a batch: one BYTES tensor that holds every input. Used by
-`backends/grpc.py`."""
+"""Makes the protocol's request from a batch: one BYTES tensor that holds every input. The backend
+(`backends/grpc.py`) asks for one with each batch, and sends it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """TLS towards a gRPC endpoint: which authority must vouch for it, and the certificate that Penstock shows to it.
 
-`shape.py` makes it, and `backends/grpc.py` uses it. It reads the files that the configuration names.
+It is part of an endpoint's settings (`shape.py`); the backend reads the files through it when it connects.
 """
 
 import ssl

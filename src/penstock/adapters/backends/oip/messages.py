@@ -1,5 +1,5 @@
 """The protocol's messages as protobuf classes, with its own names and numbers; only what a batch needs is here.
-Used by `asking.py`, `answer.py` and `backends/grpc.py`.
+What is sent to an endpoint and what comes back is made of them.
 
 The classes are built when this module is imported, so no generated code is kept and no compiler is needed to
 install. Fields that are not listed are ignored when read, as protobuf always does.

@@ -1,5 +1,5 @@
-"""The settings of a gRPC endpoint, and its URL taken apart. Used by `backends/grpc.py` and by
-`roles/backends.py`."""
+"""The settings of a gRPC endpoint, and its URL taken apart. `roles/backends.py` makes them of the configuration,
+and the backend (`backends/grpc.py`) is made with them."""
 
 import re
 from collections.abc import Mapping

@@ -1,2 +1,6 @@
 """`ports.bus`, `ports.registry` and `ports.shards` over Redis: what processes say to each other, and which are
-there. `roles/redis.py` uses `bus.py` and `shards.py`, which make all the others."""
+there.
+
+`roles/redis.py` makes `bus.RedisBus` and `shards.RedisShards`, which hand out all the others to the gateways,
+batchers and workers of `cluster`. Every file speaks to Redis through `redis/link`.
+"""

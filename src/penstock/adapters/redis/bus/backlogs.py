@@ -1,5 +1,5 @@
 """Which entries lay in a shard before this batcher gained it. They waited while nobody was there to read them, so
-they are inherited (`adapters/in_hand.py`). Used by `intake.py`."""
+they are inherited (`adapters/in_hand.py`). The batcher's intake asks whenever it has gained a shard."""
 
 from collections.abc import Collection
 

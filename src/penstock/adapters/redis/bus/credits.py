@@ -1,4 +1,5 @@
-"""The line of idle slots, over Redis: the slot that has waited longest is taken first. `bus.py` makes it.
+"""The line of idle slots, over Redis: the slot that has waited longest is taken first. Workers post their slots,
+batchers take them.
 
 A credit is a slot's place in the line. If a batcher dies after it took one, nothing is lost: the slot posts it
 again.

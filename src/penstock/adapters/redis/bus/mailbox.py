@@ -1,4 +1,5 @@
-"""Messages between processes: each process has a mailbox, a stream in Redis. `bus.py` makes both ends.
+"""Messages between processes: each process has a mailbox, a stream in Redis. Every member reads its own, and sends
+to those of others.
 
 Reading removes nothing, so a broken connection loses no message; the owner trims what it has handled. A mailbox
 outlives outages of Redis, because its lifetime is far longer than a lease. Whether its owner lives, the registry

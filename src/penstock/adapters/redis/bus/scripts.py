@@ -1,5 +1,5 @@
 """The Lua scripts of the bus: for the registry, leases, mailboxes, the line of idle slots, and shards. The other
-files of this folder run them."""
+files of this folder run them, each for its own part."""
 
 from penstock.adapters.redis.link.scripts import Script
 

@@ -1,4 +1,5 @@
-"""The shards of an installation, as streams in Redis. `roles/redis.py` makes it."""
+"""The shards of an installation, as streams in Redis: hands out a gateway's publisher, and a batcher's leases and
+intake. Gateways and batchers have one each (`roles/redis.py`)."""
 
 from penstock.adapters.redis.bus.intake import Intake
 from penstock.adapters.redis.bus.leases import Leases

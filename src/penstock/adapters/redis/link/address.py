@@ -1,5 +1,5 @@
-"""Reads a Redis URL: redis://, rediss:// (TLS), redis+cluster:// and rediss+cluster:// (several hosts). Used by
-`connect.py`."""
+"""Reads a Redis URL: redis://, rediss:// (TLS), redis+cluster:// and rediss+cluster:// (several hosts). Asked once,
+when a process connects (`connect.py`); here nothing connects."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,6 +1,6 @@
 """What could not be read: it is counted, logged once for each kind and source, and kept for a while for people to
-look at. `connect.Store` makes it; the files of `redis/bus` and `redis/records`, and `adapters/in_hand.py`, add to
-it.
+look at. Whatever reads from Redis in `redis/bus` and `redis/records` adds to it, and so does a batcher's intake
+(`adapters/in_hand.py`). The admin plane shows it.
 
 The whole installation keeps it in one stream, bounded in entries, in bytes of each entry and in age. `add` never
 waits and never fails: a loop writes the entries, and those that come faster than it writes are only counted.

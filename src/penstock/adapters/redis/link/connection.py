@@ -1,4 +1,4 @@
-"""redis-py's connections and clients, mended in three places. Used by `connect.py`.
+"""redis-py's connections and clients, mended in three places. All connections are made of these (`connect.py`).
 
 Writing: redis-py goes through `asyncio.wait_for`, which on Python 3.11 makes a task for each command and
 swallows a cancellation that comes as the write ends: a reader's loop that is told to stop would then run on.

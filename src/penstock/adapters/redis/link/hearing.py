@@ -1,5 +1,5 @@
-"""When Redis was last heard, and how long it may stay silent before it counts as away. `connect.Store` makes it;
-`listening.py` watches it.
+"""When Redis was last heard, and how long it may stay silent before it counts as away. The connections of a process
+note here when they heard something. A gateway's publisher watches it (`listening.py`), to know of an outage early.
 
 A connection that breaks is reported as broken. A server that hangs, or a network that loses everything, is
 recognised only by its silence. Redis is silent when a question has been sent and nothing at all has been heard, on

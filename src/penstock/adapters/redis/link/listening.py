@@ -1,5 +1,5 @@
-"""Notices that Redis is silent while an answer is awaited, long before the command times out. Used by
-`bus/publisher.py`; `hearing.py` says how long a silence may be.
+"""Notices that Redis is silent while an answer is awaited, long before the command times out. A gateway's publisher
+waits so for its answers; `hearing.py` says how long a silence may be.
 
 Silence is counted only while this process runs: if the process did not get to run, what came meanwhile has not been
 read yet. Halfway to the limit a PING goes out over another connection. If it is answered, a slow disk, a long write

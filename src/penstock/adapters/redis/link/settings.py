@@ -1,4 +1,5 @@
-"""The settings of one installation's Redis. `roles/redis.py` makes them of the configuration."""
+"""The settings of one installation's Redis, as plain values. `roles/redis.py` makes them of the configuration,
+which no adapter knows; `connect.py` connects by them."""
 
 from dataclasses import dataclass
 

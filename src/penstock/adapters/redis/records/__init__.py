@@ -1,2 +1,6 @@
 """What Redis keeps for the whole installation: tasks, idempotency keys, dead letters, quotas, answers, API keys.
-`roles/redis.py` uses `records.py`, which makes all of them but the API keys."""
+
+`roles/redis.py` makes `records.RedisRecords`, which hands out all of them but the API keys to the gateways,
+batchers and workers of `cluster`. Changes that must be made as one are Lua scripts, in files of their own. Every
+file speaks to Redis through `redis/link`.
+"""

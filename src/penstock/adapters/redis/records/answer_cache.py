@@ -1,5 +1,5 @@
-"""Answers that gateways keep for each other in Redis. `records.py` makes it; `cluster/gateway.py` gives it to the
-cache of its models. Answers are read with MGET, and Redis forgets them when their time is over.
+"""Answers that gateways keep for each other in Redis. The cache of a gateway asks it in bulk
+(`runtime/collapse/shared_answers.py`). Answers are read with MGET, and Redis forgets them when their time is over.
 
 In a cluster the keys of one command must be in one slot, so answers are spread over as many slots as there are
 shards. Any error of Redis only means that there is no cache now. A value carries its checksum, so that a value

@@ -1,5 +1,5 @@
-"""The Lua scripts of dead letters. `dead_letters.py` runs them. Each changes the letters and the books (how much
-each tenant holds of them) in one step.
+"""The Lua scripts of dead letters. Only `dead_letters.py` runs them. Each changes the letters and the books (how
+much each tenant holds of them) in one step.
 
     letters   stream: fields d (the letter) and t (its tenant)
     held      hash: the books, `totals` in the scripts (see `holdings.py`)

@@ -1,4 +1,5 @@
-"""Tasks that have ended, on their way from Redis to a ledger. `cluster/gateway.py` runs it; `records.py` makes it.
+"""Tasks that have ended, on their way from Redis to a ledger. Each gateway with a ledger runs one
+(`cluster/task_ledger.py` writes the rows).
 
     a script ends the task and adds a row ──► read ──► safe at this gateway ──► deleted
 

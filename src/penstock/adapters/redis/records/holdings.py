@@ -1,6 +1,7 @@
 """The books: what each tenant holds in Redis of tasks, requests with an Idempotency-Key, and dead letters. A script
-changes the books in the same step as the thing itself. This file has the rules of `penstock/share.py` in Lua, and
-the bounds; `task_scripts.py`, `idempotency_scripts.py` and `dead_letter_scripts.py` are made with them.
+changes the books in the same step as the thing itself. This file has the rules of `penstock/share.py` as pieces of
+Lua, and the bounds. The scripts of tasks, keys and letters are put together with these pieces; nothing here runs by
+itself.
 
     totals   hash: n and b (number and bytes of all), n:TENANT and b:TENANT, and the bounds as last set
     index    sorted set: SIZE:KEY, by the time at which the key expires

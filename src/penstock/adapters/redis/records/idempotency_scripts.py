@@ -1,5 +1,5 @@
 """The Lua scripts of a request with an Idempotency-Key: which gateway may execute it, and for how long the others
-believe that it does. `idempotency.py` runs them.
+believe that it does. Only `idempotency.py` runs them.
 
     nobody's ──CLAIM──► claimed ──PLACE──► placed ──► over      ends as any task does (`task_scripts.py`)
                  ▲         │ FORGET            │

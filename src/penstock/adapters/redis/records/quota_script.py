@@ -1,5 +1,5 @@
-"""The Lua script of shared quotas: it takes the gateways' reports of use, and shares out what is free. `quotas.py`
-runs it.
+"""The Lua script of shared quotas: it takes the gateways' reports of use, and shares out what is free. A gateway's
+limiter runs it when it settles (`quotas.py`).
 
 For each tenant Redis keeps one packed value of six parts:
     used    the requests that were let in: a row of (when in ms, count), dated half-way between two reports. Each

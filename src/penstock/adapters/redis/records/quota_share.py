@@ -1,5 +1,6 @@
-"""What one gateway knows of one tenant's quota between two settlements with Redis. Used by `quotas.py`, which says
-what an allowance, a room and a settlement are."""
+"""What one gateway knows of one tenant's quota between two settlements with Redis: what it may still let in, and
+what it has to report. The gateway's limiter (`quotas.py`) keeps one for each tenant, and says what an allowance, a
+room and a settlement are. Pure: it asks nobody."""
 
 from math import ceil, inf
 

@@ -1,4 +1,5 @@
-"""All that Redis keeps for an installation. `roles/redis.py` makes it."""
+"""All that Redis keeps for an installation: hands out the records of each kind. Each gateway, batcher and worker
+has one (`roles/redis.py`) and takes from it what it needs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
-"""Writes down how tasks end, and tells the gateways where somebody waits for them. `records.py` makes it for
-`cluster/dispatch.py` and `cluster/worker_post.py`."""
+"""Writes down how tasks end, and tells the gateways where somebody waits for them. A worker calls it with the
+outputs of a batch (`cluster/worker_post.py`), a batcher with what it refused or gave up (`cluster/dispatch.py`)."""
 
 import asyncio
 import logging

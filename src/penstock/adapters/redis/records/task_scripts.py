@@ -1,5 +1,6 @@
-"""The Lua scripts of a task's life. `tasks.py`, `task_endings.py` and `ended_tasks.py` run them. The clock is
-Redis' own.
+"""The Lua scripts of a task's life. Gateways run them to create, read and cancel tasks (`tasks.py`) and to read
+which have ended (`ended_tasks.py`); workers and batchers to end them (`task_endings.py`). Each is one step that
+Redis does as a whole, by its own clock.
 
     PENDING ──► PROCESSING ──► SUCCESS | FAILED | EXPIRED | CANCELLED        the first ending counts
 
