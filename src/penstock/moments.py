@@ -10,7 +10,7 @@ execution. An observer of yours may call `moments_of`; those of Penstock read th
 
 from typing import NamedTuple
 
-from penstock.types import Reply, Seconds
+from penstock.types import Execution, Reply, Seconds
 
 
 class Moments(NamedTuple):
@@ -27,7 +27,11 @@ class Moments(NamedTuple):
 
 
 def moments_of(reply: Reply, answered: Seconds) -> Moments:
-    arrival, execution = reply.request.arrival, reply.execution
+    return moments_between(reply.request.arrival, reply.execution, answered)
+
+
+def moments_between(arrival: Seconds, execution: Execution | None, answered: Seconds) -> Moments:
+    """The moments of a request that arrived and was answered at these times, and was run so."""
     if execution is None or execution.cached:
         return Moments(arrival, arrival, None, None, None, None, answered)
     return Moments(

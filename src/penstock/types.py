@@ -82,6 +82,7 @@ class Accepted(Request, eq=False):
     account: Account | None = None  # its tenant's, at that gateway; told when the request is over
     gateway: str = ""  # the mailbox for its answer, at a batcher in another process
     shard: int | None = None  # the shard that its gateway has sent it to, if batchers are other processes
+    history: tuple[Attempt, ...] = ()  # how each batch that it was in failed, the last one last
 
 
 def has_own_limit(request: Request) -> bool:
@@ -181,6 +182,9 @@ class Execution:
     sealed: Seconds | None = None  # None: another process sealed the batch, and has not said when
     sent: Seconds | None = None  # None: another process sent the batch, and has not said when
     padding: int = 0  # inputs that were repeated to fill the batch, beyond the requests that it is made of
+    reason: Reason | None = (
+        None  # why the batch was sent; None: another process sealed it, and has not said why
+    )
 
     @property
     def ended(self) -> Seconds:

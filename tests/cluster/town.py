@@ -7,6 +7,8 @@ from typing import TypeVar
 
 from penstock.adapters.memory.bus import MemoryBus, MemoryShards
 from penstock.adapters.memory.records import MemoryRecords
+from penstock.adapters.observe.ended import Ended
+from penstock.adapters.observe.timeline import Clocks
 from penstock.cluster.batcher import BatcherMember
 from penstock.cluster.gateway import GatewayMember
 from penstock.cluster.member import Member
@@ -96,9 +98,10 @@ class Town:
         return WALL + self.clock()
 
     async def add_gateway(self) -> GatewayMember:
+        remembered = Ended(Clocks(self.clock, self.wall_clock))
         member = GatewayMember(
-            self.config, self._own_bus(), self.shards, self.records, Observer(), lambda model: None,
-            lambda request_id: None, self.loop, self.clock, self.wall_clock,
+            self.config, self._own_bus(), self.shards, self.records, remembered, lambda model: None,
+            remembered, self.loop, self.clock, self.wall_clock,
         )  # fmt: skip
         return await self._add(member, self.gateways)
 

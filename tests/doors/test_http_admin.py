@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from penstock import __version__
 from penstock.core.policy import POLICIES
 from penstock.errors import STATUS_BY_CODE
+from penstock.moments import Moments
 from penstock.types import Outcome, Reason
 from server import PATIENT, Server, eventually, running
 
@@ -126,6 +127,15 @@ def test_a_request_can_be_looked_at_while_it_waits_and_a_task_afterwards_too() -
         assert (said["status"], said["tenant"], said["batch_size"]) == ("SUCCESS", "acme", 2)
         assert said["latency_ms"] >= said["queue_ms"] > 0
         assert said["ended"].endswith("Z")
+        assert list(said["timeline_ms"]) == list(Moments._fields)
+        moments = list(said["timeline_ms"].values())
+        assert (moments, moments[-1]) == (sorted(moments), said["latency_ms"])
+        assert (said["reason"], said["with"]) == ("full", ["kept"])
+        slowest = server.admin("/internal/requests?slowest=5&model=pairs").json()
+        assert [each["request_id"] for each in slowest] == ["look"]
+        assert server.admin("/internal/requests?model=other").json() == []
+        wrong = server.admin("/internal/requests?slowest=many")
+        assert (wrong.status, wrong.json()["error"]) == (422, "UNACCEPTABLE")
         gone = server.admin("/internal/requests/never-was")
         assert (gone.status, gone.json()["error"]) == (404, "NOT_FOUND")
         alone = {"input": "c", "timeout_ms": 500}  # nobody comes to make it a pair

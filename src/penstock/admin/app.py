@@ -21,6 +21,7 @@ from penstock.errors import PenstockError, Unacceptable, Unauthorized
 PROBES = ("/livez", "/readyz")
 
 MOST_LETTERS = 1000  # on one page
+MOST_SLOW, USUAL_SLOW = 1000, 20  # slow requests in one answer
 
 
 class RunningServer(Protocol):
@@ -43,6 +44,10 @@ class RunningServer(Protocol):
     async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
         """Returns what became of a request; None if it is not known. `tenant`: whose request it is, which is needed
         to find a task."""
+        ...
+
+    async def slowest(self, most: int, model: str) -> Sequence[Mapping[str, Any]]:
+        """Returns the slowest requests of the last minutes, the slowest first. `model`: empty for all models."""
         ...
 
     def metrics(self, accept: str) -> tuple[bytes, str]:
@@ -108,6 +113,10 @@ def admin_app(
             return JSONResponse({"error": "NOT_FOUND", "message": message}, 404)
         return JSONResponse(found)
 
+    async def slowest_requests(request: Request) -> Response:
+        most = _number(request, "slowest", MOST_SLOW, otherwise=USUAL_SLOW)
+        return _as_json(await inside.slowest(most, request.query_params.get("model", "")))
+
     return Starlette(
         routes=[
             Route("/livez", livez),
@@ -115,6 +124,7 @@ def admin_app(
             Route("/metrics", metrics),
             Route("/internal/health", health),
             Route("/internal/workers", workers),
+            Route("/internal/requests", slowest_requests),
             Route("/internal/requests/{id}", one_request),
             *(dead_letter_routes(letters) if letters is not None else []),
             *([aside_route(aside)] if aside is not None else []),
@@ -164,10 +174,15 @@ def aside_route(aside: SetAside) -> Route:
 
 def _limit(request: Request) -> int:
     """Returns how many rows a page should have, by the query."""
-    limit = request.query_params.get("limit", "100")
-    if not (limit.isascii() and limit.isdigit() and 0 < int(limit) <= MOST_LETTERS):
-        raise Unacceptable(f"'limit' must be a whole number from 1 to {MOST_LETTERS}")
-    return int(limit)
+    return _number(request, "limit", MOST_LETTERS, otherwise=100)
+
+
+def _number(request: Request, name: str, most: int, *, otherwise: int) -> int:
+    """Returns a number of the query, from 1 to `most`; `otherwise` if it is not there. Raises Unacceptable."""
+    given = request.query_params.get(name, str(otherwise))
+    if not (given.isascii() and given.isdigit() and 0 < int(given) <= most):
+        raise Unacceptable(f"'{name}' must be a whole number from 1 to {most}")
+    return int(given)
 
 
 def dead_letter_routes(letters: DeadLetters) -> list[Route]:

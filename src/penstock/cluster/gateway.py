@@ -30,6 +30,7 @@ from penstock.from_config.tiers import limits_by_rank, tenants, tier_names
 from penstock.gauges import ServerGauges
 from penstock.ports import Clock, RequestObserver
 from penstock.ports.bus import Bus
+from penstock.ports.observers import Remembered
 from penstock.ports.process import Companion
 from penstock.ports.records import Records
 from penstock.ports.shards import Shards
@@ -60,7 +61,7 @@ class GatewayMember(Member):
         records: Records,
         observer: RequestObserver,
         on_model: Callable[[str], None],
-        find_ended: Callable[[str], Mapping[str, Any] | None],
+        remembered: Remembered,
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
         wall_clock: Clock,
@@ -68,13 +69,13 @@ class GatewayMember(Member):
         ledger: Ledger | None = None,
         companions: Sequence[Companion] = (),
     ) -> None:
-        """`on_model` is told of each model that is announced. `find_ended`: says what is known of a request that
-        has ended here. `companions` are opened in their order, before anything is served, and closed last."""
+        """`on_model` is told of each model that is announced. `remembered`: the requests that have ended here of
+        late. `companions` are opened in their order, before anything is served, and closed last."""
         super().__init__("gateways", config, bus, loop, clock)
         limits = config.limits
         self._clock = clock
         self._observer = observer
-        self._on_model, self._find_ended = on_model, find_ended
+        self._on_model, self._remembered = on_model, remembered
         self._companions = companions
         self._wheel = Wheel(loop, clock)
         self.publisher = shards.publisher(self.name, clock, limits.max_queue, limits.max_queue_bytes)
@@ -244,8 +245,11 @@ class GatewayMember(Member):
             found = await self._task_desk.describe(request_id, tenant)
         return found if found is not None else await self._inquiries.ask(request_id)
 
-    def _know(self, request_id: str) -> dict[str, Any] | None:
-        found = self.gateway.describe(request_id) or self._find_ended(request_id)
+    async def slowest(self, most: int, model: str) -> Sequence[Mapping[str, Any]]:
+        return [{**each, "gateway": self.name} for each in self._remembered.slowest(most, model)]
+
+    def _know(self, request_id: str) -> Mapping[str, Any] | None:
+        found = self.gateway.describe(request_id) or self._remembered.find(request_id)
         return None if found is None else {**found, "gateway": self.name}
 
     def gauges(self) -> ServerGauges:

@@ -80,6 +80,10 @@ class Member:
         """What became of a request. Only a gateway knows."""
         return None
 
+    async def slowest(self, most: int, model: str) -> Sequence[Mapping[str, Any]]:
+        """The slowest requests of the last minutes. Only gateways know them."""
+        return []
+
     def gauges(self) -> ServerGauges:
         raise NotImplementedError
 

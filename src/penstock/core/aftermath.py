@@ -242,5 +242,6 @@ def _execution(worker: Worker, batch: Sealed, now: Seconds) -> Execution:
     """The execution of a batch that failed, from its start until now."""
     started = worker.started
     return Execution(
-        worker.id, batch.id, batch.size, started, now - started, sealed=batch.sealed, sent=batch.sent
-    )
+        worker.id, batch.id, batch.size, started, now - started, sealed=batch.sealed, sent=batch.sent,
+        reason=batch.reason,
+    )  # fmt: skip

@@ -4,7 +4,7 @@ sends them out."""
 
 from dataclasses import dataclass
 
-from penstock.types import Accepted, Attempt, Batch, WorkerId
+from penstock.types import Accepted, Batch, WorkerId
 
 
 class Queued(Accepted, eq=False):
@@ -14,7 +14,6 @@ class Queued(Accepted, eq=False):
     turn: float = 0.0  # virtual time of its tenant's turn, while it stands for its tenant in the buffer
     apart: bool = False  # whether its tenant has spoilt batches: it shares none with others
     executions: int = 0  # how many batches it has been in that failed
-    history: tuple[Attempt, ...] = ()  # how each of these batches failed, the last one last
 
 
 class BatchIds:

@@ -1,7 +1,8 @@
 """Observers: they are told what becomes of requests and of batches. Gateways, batchers and workers call them; the
 metrics, the log, the ledger and the dead letters implement them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from penstock.types import Batch, Execution, Failure, GivenUp, Refusal, Reply, WorkerId
 
@@ -50,3 +51,20 @@ class BatchObserver(_Watcher):
 
 class Observer(RequestObserver, BatchObserver):
     """Is told what becomes of requests and of batches."""
+
+
+class Remembered(Protocol):
+    """The requests that have ended of late, as the admin plane shows them. `adapters/observe/ended.py` implements
+    it."""
+
+    def find(self, request_id: str) -> Mapping[str, Any] | None:
+        """Returns what became of the latest request of this id; None if it is not remembered."""
+        ...
+
+    def slowest(self, most: int, model: str) -> Sequence[Mapping[str, Any]]:
+        """Returns the slowest of the last minutes, the slowest first. `model`: empty for all models."""
+        ...
+
+    def describe_reply(self, reply: Reply, ended: float) -> Mapping[str, Any]:
+        """Describes the request of this reply, which was given at `ended`, as `find` does."""
+        ...

@@ -27,7 +27,7 @@ def gateway(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time
         redis.records,
         observer=observing.told,
         on_model=observing.metrics.add_model,
-        find_ended=observing.ended.find,
+        remembered=observing.ended,
         loop=loop,
         clock=clock,
         wall_clock=time.time,

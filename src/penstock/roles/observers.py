@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from penstock.adapters.observe.ended import Ended
 from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.observe.request_log import RequestLog
+from penstock.adapters.observe.timeline import Clocks
 from penstock.config import Config
 from penstock.from_config.tiers import tier_names
 from penstock.logs import write_lines
@@ -32,7 +33,7 @@ class Observing:
         """`models`: those known from the start."""
         answers = role.answers
         self.metrics = Metrics(models)
-        self.ended = Ended(clock, time.time)
+        self.ended = Ended(Clocks(clock, time.time))
         self.ledger = ledger_of(config, loop, clock) if answers else None
         self.request_log = request_log_of(config, loop) if answers else None
         self.tracing = tracing_of(config, role, loop, clock)

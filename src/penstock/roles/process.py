@@ -98,6 +98,9 @@ class Process:
     async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
         return await self.inside.request(request_id, tenant)
 
+    async def slowest(self, most: int, model: str) -> Sequence[Mapping[str, Any]]:
+        return await self.inside.slowest(most, model)
+
     def metrics(self, accept: str = "") -> tuple[bytes, str]:
         return self._exposition.answer(accept)
 

@@ -6,13 +6,14 @@ it stands. Requests do not go through here, but from the gateway to the pumps.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from penstock.errors import BackendError, UserMistake
 from penstock.gauges import ServerGauges
 from penstock.loops import Loops
 from penstock.ports import Clock, Observer
+from penstock.ports.observers import Remembered
 from penstock.ports.process import Companion, Listener
 from penstock.runtime.collapse.flight import AnswerMemory
 from penstock.runtime.condition import UNHEALTHY, WorkerRow, worst
@@ -25,7 +26,7 @@ from penstock.runtime.sharing import counts_of
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.waiters import OUT_OF_TIME
 from penstock.runtime.wheel import Wheel
-from penstock.types import Reply, WorkerId
+from penstock.types import WorkerId
 
 log = logging.getLogger("penstock")
 
@@ -48,19 +49,17 @@ class EmbeddedServer:
         wheel: Wheel,
         tiers: Sequence[str],
         observer: Observer,
-        find_ended: Callable[[str], Mapping[str, Any] | None],
-        describe_ended: Callable[[Reply, float], Mapping[str, Any]],
+        remembered: Remembered,
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
         companions: Sequence[Companion] = (),
     ) -> None:
-        """`functions`: the models that are functions. `find_ended`: says how a request with this id ended.
-        `describe_ended`: says the same of a reply, given the time at which it was given. `companions` are opened in
-        their order, and closed last."""
+        """`functions`: the models that are functions. `remembered`: the requests that have ended of late.
+        `companions` are opened in their order, and closed last."""
         self._models, self._functions, self._desks = models, functions, desks
         self.gateway, self._tasks, self._keyed, self._dead_letters = gateway, tasks, keyed, dead_letters
         self._memory, self._wheel, self._tiers = memory, wheel, tiers
-        self._find_ended, self._describe_ended = find_ended, describe_ended
+        self._remembered = remembered
         self._observer, self._clock = observer, clock
         self._companions = companions
         self._not_started = {*models, COMPANIONS}  # the parts that have not said yet that they started
@@ -178,11 +177,14 @@ class EmbeddedServer:
         return [row for model in self._models.values() for row in model.workers(now, leaving=self._retired)]
 
     async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
-        found = self.gateway.describe(request_id) or self._find_ended(request_id)
+        found = self.gateway.describe(request_id) or self._remembered.find(request_id)
         task = self._tasks.peek(request_id, tenant or None) if found is None else None
         if task is None or task.answer is None:
             return found
-        return self._describe_ended(task.answer, self._tasks.ended_at(task))
+        return self._remembered.describe_reply(task.answer, self._tasks.ended_at(task))
+
+    async def slowest(self, most: int, model: str) -> Sequence[Mapping[str, Any]]:
+        return self._remembered.slowest(most, model)
 
     def gauges(self) -> ServerGauges:
         now = self._clock()
