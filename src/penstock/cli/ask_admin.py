@@ -1,4 +1,4 @@
-"""Asks a running server's admin plane. Used by `workers.py` and `dlq.py`."""
+"""Asks a running server's admin plane. Used by `workers.py`, `dlq.py` and `plan.py`."""
 
 import json
 import os
@@ -23,7 +23,8 @@ PATIENCE = 30.0  # seconds
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def ask(admin: str, path: str, method: str = "GET") -> Any:
+def ask(admin: str, path: str, method: str = "GET", *, option: str = "--admin") -> Any:
+    """Returns the answer, which is JSON. `option`: the one that names the admin plane, for a message."""
     url = admin.rstrip("/").removesuffix("/internal/health") + path
     try:
         token = os.environ.get("PENSTOCK_SERVER_ADMIN_TOKEN")
@@ -37,7 +38,7 @@ def ask(admin: str, path: str, method: str = "GET") -> Any:
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         said = getattr(reason, "strerror", None) or reason
-        raise UserMistake(f"no admin plane at {admin} ({said}): say where it is with --admin URL") from None
+        raise UserMistake(f"no admin plane at {admin} ({said}): say where it is with {option} URL") from None
 
 
 def _reason(body: bytes, otherwise: str) -> str:
