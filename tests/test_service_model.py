@@ -15,6 +15,7 @@ from penstock.service_model import Fault, NewShapes, ServiceModel, parse_service
         ("sim:0.1s,jitter=0.05", ServiceModel(a=0.1, jitter=0.05)),
         ("sim:a=250us, b=1µs", ServiceModel(a=250e-6, b=1e-6)),
         ("sim:a=10ms,knee=16,pad=powers", ServiceModel(a=0.01, b=0.01 / 16, knee=16, padded=True)),
+        ("sim:32=100ms, 1=12ms,jitter=5%", ServiceModel(points=((1, 0.012), (32, 0.1)), jitter=0.05)),
         ("sim:5ms,length=0.5us", ServiceModel(a=0.005, length=0.5e-6)),
         ("sim:15ms,new_shape=80ms", ServiceModel(a=0.015, new_shape=0.08)),
         ("sim:a=50ms,b=0.5ms,jitter=5%,fail=1%", ServiceModel(a=0.05, b=0.0005, jitter=0.05, fail=0.01)),
@@ -28,6 +29,16 @@ def test_a_service_is_read_from_text(text: str, model: ServiceModel) -> None:
     numbers = ("a", "b", "length", "new_shape", "jitter", "slow_factor", *Fault)
     assert [getattr(read, n) for n in numbers] == pytest.approx([getattr(model, n) for n in numbers])
     assert (read.knee, read.poison, read.seed) == (model.knee, model.poison, model.seed)
+    assert read.points == model.points
+
+
+def test_a_measured_curve_is_level_straight_and_goes_on_as_it_came() -> None:
+    curve = parse_service("sim:4=12ms,8=14ms,32=100ms,slow_factor=2")
+    assert [curve.seconds(size) for size in (1, 4, 6, 8, 20, 32)] == pytest.approx(
+        [0.024, 0.024, 0.026, 0.028, 0.114, 0.2]
+    )
+    assert curve.seconds(44) == pytest.approx(2 * (0.1 + 0.043))
+    assert parse_service("8=14ms").seconds(100) == 0.014
 
 
 @pytest.mark.parametrize(
@@ -46,6 +57,10 @@ def test_a_service_is_read_from_text(text: str, model: ServiceModel) -> None:
         ("sim:1ms,seed=x", "seed=x is not a whole number"),
         ("sim:1ms,poison=", "poison= is not a word"),
         ("sim:1ms,2ms", "a is given twice"),
+        ("sim:8=1ms,8=2ms", "8 is given twice"),
+        ("sim:8=1", "8=1 is not a time: 1 has no unit"),
+        ("sim:0=1ms", "0=1ms is not a batch size"),
+        ("sim:8=1ms,knee=4", "times by size say what a batch takes, and so does knee"),
         ("sim:1ms,fail=60%,hang=60%", "more than 100 %"),
     ],
 )

@@ -2,6 +2,7 @@
 
     sim:100ms                                  100 ms, whatever the batch
     sim:a=50ms,b=0.5ms,jitter=5%,fail=1%       50 ms + 0.5 ms for each request, and so on
+    sim:1=12ms,8=14ms,32=100ms                 measured: the time of a batch of 1, of 8 and of 32
     sim:a=10ms,knee=16,pad=powers              a batch takes as long as one of the next power of two
     sim:5ms,length=0.5us                       5 ms, or 0.5 µs for each row × the longest input, if that is more
     sim:15ms,new_shape=80ms                    the first batch of each size takes 80 ms more, on each worker
@@ -11,6 +12,7 @@ clock here, and random numbers are handed in. `roles` reads the words after `sim
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -35,12 +37,15 @@ class Fault(StrEnum):
 class ServiceModel:
     """One simulated GPU. A batch takes `a` seconds up to `knee` requests, and `b` more for each request past it.
 
-    Without a knee that is a + b·n. With b = a/knee it is max(a, b·n), the curve of a real GPU.
+    Without a knee that is a + b·n. With b = a/knee it is max(a, b·n), the curve of a real GPU. Where `points`
+    are given, they say it instead: the curve is straight between two of them, level before the first, and goes
+    on after the last as it came.
     """
 
     a: Seconds = 0.0
     b: Seconds = 0.0
     knee: int | None = None
+    points: tuple[tuple[int, Seconds], ...] = ()  # measured sizes and their times, by size
     length: Seconds = 0.0  # and at least so much for each row × the length of the longest input
     padded: bool = False  # to the next power of two, as many real models are: the curve is a staircase
     jitter: float = 0.0  # standard deviation of the time, as a share of it
@@ -66,10 +71,24 @@ class ServiceModel:
         """The time of a batch of n, the longest of which is so long. `z` is a random number from the standard
         normal distribution."""
         rows = self.rows(n)
-        steady = self.a + self.b * max(0, rows - (self.knee or 0))
+        steady = self._steady(rows)
         if self.length:
             steady = max(steady, self.length * rows * longest)
         return steady * self.slow_factor * max(0.0, 1.0 + self.jitter * z)
+
+    def level(self, n: float) -> Seconds:
+        """The time of a batch of n, which need not be a whole number, without luck and without lengths."""
+        return self._steady(n) * self.slow_factor
+
+    def _steady(self, rows: float) -> Seconds:
+        points = self.points
+        if not points:
+            return self.a + self.b * max(0.0, rows - (self.knee or 0))
+        if rows <= points[0][0] or len(points) == 1:
+            return points[0][1]
+        right = min(bisect_left(points, (rows,)), len(points) - 1)
+        (before, least), (after, most) = points[right - 1 : right + 1]
+        return least + (most - least) * (rows - before) / (after - before)
 
     def fault(self, u: float) -> Fault | None:
         """The fault of a batch, if any. `u` is a random number from 0 to 1."""
@@ -104,13 +123,18 @@ def parse_service(text: str) -> ServiceModel:
     A knee without a `b` gets the `b` with which a request takes as long beyond the knee as at it.
     """
     given: dict[str, Any] = {}
+    points: dict[int, Seconds] = {}
     for part in text.removeprefix("sim:").split(","):
         name, equals, value = part.strip().partition("=")
         if not equals:
             name, value = "a", name
+        if name.isdecimal():
+            _add_point(points, name, value.strip(), text)
+            continue
         if name not in SETTINGS:
             raise UserMistake(
-                f"{text!r}: unknown setting {name!r}; a simulated GPU has {', '.join(SETTINGS)}"
+                f"{text!r}: unknown setting {name!r}; a simulated GPU has {', '.join(SETTINGS)}, "
+                "and times by size such as 1=12ms,32=100ms"
             )
         if name in given:
             raise UserMistake(f"{text!r}: {name} is given twice")
@@ -118,11 +142,28 @@ def parse_service(text: str) -> ServiceModel:
             given[name] = SETTINGS[name](value.strip())
         except ValueError as mistake:
             raise UserMistake(f"{text!r}: {name}={value.strip()} is not {mistake}") from None
+    if points:
+        if clash := given.keys() & {"a", "b", "knee"}:
+            raise UserMistake(
+                f"{text!r}: times by size say what a batch takes, and so does {min(clash)}: leave one of them out"
+            )
+        given["points"] = tuple(sorted(points.items()))
     if "pad" in given:
         given["padded"] = given.pop("pad")
     if "knee" in given:
         given.setdefault("b", given.get("a", 0.0) / given["knee"])
     return ServiceModel(**given)
+
+
+def _add_point(points: dict[int, Seconds], size: str, value: str, text: str) -> None:
+    """Take in what a batch of one size takes."""
+    try:
+        rows, seconds = _knee(size), _duration(value)
+    except ValueError as mistake:
+        raise UserMistake(f"{text!r}: {size}={value} is not {mistake}") from None
+    if rows in points:
+        raise UserMistake(f"{text!r}: {size} is given twice")
+    points[rows] = seconds
 
 
 def _duration(text: str) -> Seconds:

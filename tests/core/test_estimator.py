@@ -32,6 +32,13 @@ def test_a_curve_that_has_seen_nothing_says_zero() -> None:
     assert (curve(1), curve(64), curve.samples, curve.best_size) == (0.0, 0.0, 0, 64)
 
 
+def test_it_tells_which_sizes_it_has_seen_and_what_they_take() -> None:
+    assert ServiceCurve(64).points == []
+    curve = learned(64, {1: 0.01, 8: 0.02})
+    assert [size for size, _ in curve.points] == pytest.approx([1, 8])
+    assert [seconds for _, seconds in curve.points] == pytest.approx([0.01, 0.02])
+
+
 @settings(deadline=None, derandomize=True, max_examples=100)
 @given(st.lists(st.tuples(st.integers(1, 128), st.floats(0.0, 3.0)), min_size=1, max_size=60))
 def test_the_curve_is_monotone_and_positive_whatever_was_seen(seen: list[tuple[int, float]]) -> None:

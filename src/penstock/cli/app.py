@@ -23,6 +23,7 @@ COMMANDS = {
     "requests": "requests:requests",
     "bench": "bench:bench",
     "sim": "sim:sim",
+    "plan": "plan:plan",
     "check": "check:check",
 }
 

@@ -1,5 +1,5 @@
-"""Asks a running server's admin plane, for `penstock workers` and `penstock dlq`. What cannot be asked is a
-`UserMistake` that says why."""
+"""Asks a running server's admin plane, for `penstock workers`, `penstock dlq` and `penstock plan`. What cannot be
+asked is a `UserMistake` that says why."""
 
 import json
 import os
@@ -24,7 +24,8 @@ PATIENCE = 30.0  # seconds
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def ask(admin: str, path: str, method: str = "GET") -> Any:
+def ask(admin: str, path: str, method: str = "GET", *, option: str = "--admin") -> Any:
+    """Returns the answer, which is JSON. `option`: the one that names the admin plane, for a message."""
     url = admin.rstrip("/").removesuffix("/internal/health") + path
     try:
         token = os.environ.get("PENSTOCK_SERVER_ADMIN_TOKEN")
@@ -38,7 +39,7 @@ def ask(admin: str, path: str, method: str = "GET") -> Any:
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         said = getattr(reason, "strerror", None) or reason
-        raise UserMistake(f"no admin plane at {admin} ({said}): say where it is with --admin URL") from None
+        raise UserMistake(f"no admin plane at {admin} ({said}): say where it is with {option} URL") from None
 
 
 def _reason(body: bytes, otherwise: str) -> str:

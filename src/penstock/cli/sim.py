@@ -11,11 +11,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
 from penstock.bench.options import parse_clients
 from penstock.cli.options import seconds_of
+from penstock.cli.progress import Line
 from penstock.config import load
 from penstock.config.sections import POLICY_NAMES
 from penstock.errors import UserMistake
@@ -199,26 +198,18 @@ def _write(findings: dict[str, Finding], file: str | None) -> None:
         raise UserMistake(f"cannot write {file}: {error.strerror}") from None
 
 
-class _Progress:
+class _Progress(Line):
     """The line that shows a long run while it runs."""
 
     def __init__(self, console: Console, arrivals: int) -> None:
-        self._live = Live(console=console, auto_refresh=False, transient=True)
+        super().__init__(console)
         self._arrivals = arrivals
-
-    def __enter__(self) -> "_Progress":
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
 
     def of(self, policy: str) -> Callable[[int], None]:
         began = time.perf_counter()
 
         def line(played: int) -> None:
             speed = played / max(time.perf_counter() - began, 1e-9)
-            parts = f"{policy}  {played:,} of {self._arrivals:,} requests  {speed:,.0f}/s"
-            self._live.update(Text(parts, no_wrap=True, overflow="ellipsis"), refresh=True)
+            self.show(f"{policy}  {played:,} of {self._arrivals:,} requests  {speed:,.0f}/s")
 
         return line

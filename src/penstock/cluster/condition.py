@@ -32,6 +32,10 @@ class ModelHealth(Struct):
     # The depths at which the lowest tier, and all but the best, are refused.
     warning_depth: float | None = None
     critical_depth: float | None = None
+    max_batch: int = 0
+    # Sizes of batches that were run, and the seconds that one is believed to take; by the batcher that has met the
+    # most sizes.
+    service_curve: list[tuple[float, float]] = []
     workers: int = 0
     workers_healthy: int = 0
     status: str = UNHEALTHY
@@ -157,6 +161,9 @@ def _add_load(model: ModelHealth, said: LoadReport, healthy: int) -> None:
     model.requests_per_second = round(model.requests_per_second + said.requests_per_second, 3)
     if not said.workers_healthy or said.warning_depth is None or said.critical_depth is None:
         return  # nothing is known yet
+    model.max_batch = max(model.max_batch, said.max_batch)
+    if len(said.service_curve) > len(model.service_curve):
+        model.service_curve = said.service_curve
     change = healthy / said.workers_healthy
     model.capacity_rps = max(model.capacity_rps, round(said.capacity_rps * change, 3))
     model.warning_depth = round((model.warning_depth or 0.0) + said.warning_depth * change, 1)

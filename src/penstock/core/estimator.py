@@ -245,6 +245,11 @@ class ServiceCurve:
         """The largest size that has been seen."""
         return self._sizes[-1] if self._sizes else 0.0
 
+    @property
+    def points(self) -> list[tuple[float, float]]:
+        """The sizes that have been seen, in order, and the times they are believed to take."""
+        return list(zip(self._sizes, self._times, strict=True))
+
     def at_most(self, size: float) -> float:
         """The time of a batch of this size. Beyond the largest that was seen, it grows in proportion."""
         size = self.sizes.padded(size)

@@ -7,6 +7,8 @@ schedules, so that their figures can be compared.
 
 import csv
 from array import array
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -72,11 +74,7 @@ def trace(path: Path, rate: float, duration: float | None = None) -> Trace:
     """Returns the requests of an Azure LLM trace in their order, the gaps scaled to a mean of `rate` a second."""
     _must_be_positive(rate, 1.0 if duration is None else duration)
     stamps, tokens = _read(path)
-    span = stamps[-1] - stamps[0]
-    if span <= 0:
-        raise UserMistake(
-            f"{path}: all requests of this trace come at one instant; a rate needs a span of time"
-        )
+    span = _span(path, stamps)
     scale = (len(stamps) - 1) / span / rate
     times = array("d", ((stamp - stamps[0]) * scale for stamp in stamps))
     if duration is not None:
@@ -87,6 +85,29 @@ def trace(path: Path, rate: float, duration: float | None = None) -> Trace:
         "Azure LLM inference trace 2023, Microsoft Azure, CC-BY 4.0" if "azure" in path.name.lower() else ""
     )
     return Trace(times, tokens, credit)
+
+
+def recorded_rate(path: Path) -> float:
+    """Returns the requests a second of a trace as it was recorded."""
+    stamps, _ = _read(path)
+    return (len(stamps) - 1) / _span(path, stamps)
+
+
+def burstiness(times: Sequence[float]) -> float:
+    """Returns how many requests came in the busiest second, divided by the mean. 1 is even."""
+    if not times:
+        return 1.0
+    first, seconds = int(times[0]), max(1.0, times[-1] - times[0])
+    return max(1.0, max(Counter(int(time) - first for time in times).values()) / (len(times) / seconds))
+
+
+def _span(path: Path, stamps: "array[float]") -> float:
+    span = stamps[-1] - stamps[0]
+    if span <= 0:
+        raise UserMistake(
+            f"{path}: all requests of this trace come at one instant; a rate needs a span of time"
+        )
+    return span
 
 
 def _read(path: Path) -> "tuple[array[float], array[int]]":

@@ -23,6 +23,7 @@ class Traffic:
     arrivals: str = "poisson"
     trace: Path | None = None
     seed: int = 0
+    bursts: float = BURST_FACTOR  # times the rate, where arrivals are bursty
 
 
 class Schedule(NamedTuple):
@@ -48,7 +49,7 @@ def make_schedule(traffic: Traffic) -> Schedule:
         case "uniform":
             times = arrivals.uniform(rate, span)
         case "bursty":
-            times = arrivals.bursty(rate, span, BURST_FACTOR, BURST_PERIOD, rng)
+            times = arrivals.bursty(rate, span, traffic.bursts, BURST_PERIOD, rng)
         case "trace":
             if traffic.trace is None:
                 raise UserMistake("--arrivals trace needs --trace FILE")

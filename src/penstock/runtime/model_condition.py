@@ -17,12 +17,15 @@ STATES = ("idle", "busy", "resting", "loading", "offline")
 
 
 class CapacityHealth(TypedDict):
-    """How much the workers can do, and the depths at which tiers are refused. These are None while no batch has
-    been seen."""
+    """How much the workers can do, how long their batches take, and the depths at which tiers are refused, which
+    are None while no batch has been seen."""
 
     capacity_rps: float
     warning_depth: float | None
     critical_depth: float | None
+    max_batch: int
+    # Sizes of batches that were run, and the seconds that one is believed to take.
+    service_curve: list[tuple[float, float]]
 
 
 def capacity_health(batcher: Batcher, rules: CapacityRules) -> CapacityHealth:
@@ -32,6 +35,8 @@ def capacity_health(batcher: Batcher, rules: CapacityRules) -> CapacityHealth:
         "capacity_rps": round(fleet_capacity(batcher), 3),
         "warning_depth": round(warning, 1) if known else None,
         "critical_depth": round(critical, 1) if known else None,
+        "max_batch": batcher.curve.limit,
+        "service_curve": [(round(size, 1), round(seconds, 6)) for size, seconds in batcher.curve.points],
     }
 
 

@@ -1,5 +1,5 @@
-"""The floor: the latency that no policy can beat. `penstock sim` prints it beside its results. Pure arithmetic:
-nothing is played.
+"""The floor: the latency that no policy can beat. `penstock sim` prints it beside its results, and `penstock plan`
+begins with it. Pure arithmetic: nothing is played.
 
 τ is the gap between two starts of a batch, λ the arrival rate, and S(n) the time of a batch of n. At best G workers
 start a batch every τ with G·τ = S(λ·τ). A request waits for the next start, τ/2 on average and q·τ at quantile q,
@@ -18,7 +18,7 @@ def floor(service: ServiceModel, workers: int, max_batch: int, rate: float) -> S
     bound."""
     if workers * max_batch <= rate * service.seconds(max_batch):
         return None
-    gap = _gap(service, workers, rate)
+    gap = gap_of_starts(service, workers, rate)
     if rate * gap <= 1.0:
         alone = _ms(service.seconds(1))
         return Spread(alone, alone, alone, alone, alone, alone, alone)
@@ -28,14 +28,31 @@ def floor(service: ServiceModel, workers: int, max_batch: int, rate: float) -> S
     )
 
 
-def _gap(service: ServiceModel, workers: int, rate: float) -> float:
+def gap_of_starts(service: ServiceModel, workers: int, rate: float) -> float:
     """Returns τ. A batch at or below the knee takes `a` seconds; beyond it the time grows by `b` for each
     request."""
+    if service.points:
+        return _measured_gap(service, workers, rate)
     a, b, knee = service.a * service.slow_factor, service.b * service.slow_factor, service.knee or 0
     gap = a / workers
     if rate * gap > knee:
         gap = (a - b * knee) / (workers - rate * b)
     return gap
+
+
+def _measured_gap(service: ServiceModel, workers: int, rate: float) -> float:
+    """Returns τ where the curve was measured: the least gap in which the workers do the work of one gap. There is
+    one, because the rate is below the capacity."""
+    short, long = 0.0, service.level(1) / workers
+    while workers * long < service.level(rate * long):
+        short, long = long, 2 * long
+    for _ in range(50):
+        middle = (short + long) / 2
+        if workers * middle < service.level(rate * middle):
+            short = middle
+        else:
+            long = middle
+    return long
 
 
 def _ms(seconds: float) -> float:

@@ -43,6 +43,9 @@ class LoadReport(Struct, kw_only=True):
     workers_healthy: Count = 0
     backlog_seconds: Finite = 0.0  # seconds until what waits now has been done
     padded_share: Finite = 0.0  # the part of the inputs that the workers ran lately that was padding
+    max_batch: Count = 0
+    # Sizes of batches that were run, and the seconds that one is believed to take.
+    service_curve: list[tuple[Finite, Finite]] = []
 
 
 class BatcherHeartbeat(Heartbeat, kw_only=True):

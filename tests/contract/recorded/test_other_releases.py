@@ -126,7 +126,8 @@ SLOT = SlotReport(
 )  # fmt: skip
 LOAD = LoadReport(
     queue_depth=3, requests_per_second=2.5, capacity_rps=9.0, warning_depth=1.0, critical_depth=2.0,
-    workers_healthy=2, backlog_seconds=0.1, padded_share=0.1,
+    workers_healthy=2, backlog_seconds=0.1, padded_share=0.1, max_batch=8,
+    service_curve=[(1.0, 0.1)],
 )  # fmt: skip
 HEARTBEATS: dict[str, Heartbeat] = {
     "gateways": GatewayHeartbeat(host="h", pid=1, parent=2, admin="http://h:9000", waiting=3, ledger=True),
