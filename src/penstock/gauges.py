@@ -1,7 +1,7 @@
 """Numbers that say how a server stands at one moment. `runtime`, `cluster` and `roles` fill them in;
 `adapters/observe/exposition.py` shows them on the metrics page, beside the counters."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -19,6 +19,9 @@ class BatchingGauges:
     best_batch: int
     max_batch: int
     policy: str
+    arrivals: float = 0.0  # requests let in, a second
+    curve: Sequence[tuple[int, float]] = ()  # sizes of batches, and the seconds that each is believed to take
+    refused: Mapping[str, int] = field(default_factory=dict)  # requests not let in since the start, by tier
 
 
 @dataclass(frozen=True, slots=True)
