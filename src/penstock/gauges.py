@@ -2,7 +2,7 @@
 somebody asks for the metrics page, `runtime`, `cluster` and `roles` fill them in, and
 `adapters/observe/exposition.py` shows them beside the counters."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -20,6 +20,9 @@ class BatchingGauges:
     best_batch: int
     max_batch: int
     policy: str
+    arrivals: float = 0.0  # requests let in, a second
+    curve: Sequence[tuple[int, float]] = ()  # sizes of batches, and the seconds that each is believed to take
+    refused: Mapping[str, int] = field(default_factory=dict)  # requests not let in since the start, by tier
 
 
 @dataclass(frozen=True, slots=True)

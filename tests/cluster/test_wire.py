@@ -12,9 +12,11 @@ from penstock.words.messages import (
     Ending,
     Failed,
     Finished,
+    Look,
     Member,
     Message,
     Notice,
+    Seen,
     decode,
     encode,
 )
@@ -24,6 +26,8 @@ MESSAGES: list[Message] = [
     Answers(["k"], [b"1"], "worker", 7, 3, 0.2, "v1"),
     Failed([Ending(["a", "b"], Outcome.EXPIRED, "DEADLINE_EXCEEDED", "too late", "", 1.5)]),
     Notice("task", TaskStatus.SUCCESS),
+    Look("gateway", 7, hour=True),
+    Seen("batcher", 7, b"report"),
     Finished("slot", 7, 3, 0.2, "v1"),
     Finished("slot", 7, 0, 0.2, "", "BACKEND_FAILED", "no", "why", True),
 ]

@@ -37,6 +37,8 @@ OTHERS = {
     "loops.py": "the helper itself",
     "server/admin_plane.py": "one request each",
     "cluster/inquiries.py": "one answer",
+    "cluster/lookout.py": "one answer",
+    "admin/stream.py": "what those who look share; it ends with them",
     "server/life.py": "what a process waits for at its end",
     "server/listen.py": "one connection each; and the admin plane, without which there is no /livez to fail",
     "cluster/unbroken.py": "one request each",
@@ -48,25 +50,25 @@ OTHERS = {
 ROLES = ("gateway", "batcher", "worker", "embedded")
 EVERY = {
     "gateway": {
-        "the mailbox", "the mailbox: reading", "the mailbox: keeping the box", "the registry",
+        "the diary", "the mailbox", "the mailbox: reading", "the mailbox: keeping the box", "the registry",
         "what is set aside", "the watch over API keys", "the fetching of token keys", "the ledger's reader",
         "the ledger's reader: reading", "the quotas", "the shared cache", "the shared cache: looking up",
         "the shared cache: writing", "the publisher", "the publisher: sending",
         "the publisher: looking for lost shards", "the publisher: listening", "the watch over certificates",
     },
     "batcher": {
-        "the mailbox", "the mailbox: reading", "the mailbox: keeping the box", "the registry",
+        "the diary", "the mailbox", "the mailbox: reading", "the mailbox: keeping the box", "the registry",
         "what is set aside", "the dispatcher", "the dispatcher: keeping records", "the dead letters",
         "the watchdog", "the leases", "the leases: balancing", "the leases: watching over their end",
         "the leases: renewing late ones", "the intake", "the intake: acknowledging", "the intake: reading",
         "the borrower of echo", "the borrower of echo: borrowing", "the borrower of echo: giving back",
     },
     "worker": {
-        "the mailbox", "the mailbox: reading", "the mailbox: keeping the box", "the registry",
+        "the diary", "the mailbox", "the mailbox: reading", "the mailbox: keeping the box", "the registry",
         "what is set aside", "the dock of echo", "the slot of echo",
     },
     "embedded": {
-        "the slot of echo", "the watch over API keys", "the fetching of token keys", "the reloader",
+        "the diary", "the slot of echo", "the watch over API keys", "the fetching of token keys", "the reloader",
         "the watch over certificates",
     },
 }  # fmt: skip

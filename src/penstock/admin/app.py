@@ -1,4 +1,4 @@
-"""The routes of the admin plane: probes, metrics, workers, requests, dead letters.
+"""The routes of the admin plane: probes, metrics, the overview and its page, workers, requests, dead letters.
 
 `roles/process.py` calls `admin_app` with a role's process, which implements the Protocols below and gives every
 answer; here are only the routes and how an answer is written.
@@ -12,13 +12,23 @@ from msgspec import Struct, json
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from penstock.admin.pages import FILES, page_routes
+from penstock.admin.stream import Stream
 from penstock.errors import PenstockError, Unacceptable, Unauthorized
+from penstock.overview.overview import Overview, Past
 
 PROBES = ("/livez", "/readyz")
+
+OPEN = (*PROBES, *FILES)  # what needs no token
+EVENTS = {
+    "content-type": "text/event-stream",
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+}
 
 MOST_LETTERS = 1000  # on one page
 MOST_SLOW, USUAL_SLOW = 1000, 20  # slow requests in one answer
@@ -48,6 +58,14 @@ class RunningServer(Protocol):
 
     async def slowest(self, most: int, model: str) -> Sequence[Mapping[str, Any]]:
         """Returns the slowest requests of the last minutes, the slowest first. `model`: empty for all models."""
+        ...
+
+    async def overview(self) -> Overview:
+        """Returns how everything stands now."""
+        ...
+
+    async def hour(self) -> Sequence[Past]:
+        """Returns how everything stood in each step of the last hour."""
         ...
 
     def metrics(self, accept: str) -> tuple[bytes, str]:
@@ -83,7 +101,8 @@ def admin_app(
     token: str = "",
     aside: SetAside | None = None,
 ) -> Starlette:
-    """Returns the application. With a token, every path but the probes requires it."""
+    """Returns the application. With a token, every path but the probes and the files of the page requires it."""
+    looking = Stream(inside.overview, inside.hour)
 
     async def livez(request: Request) -> Response:
         dead = inside.dead_loops()
@@ -102,6 +121,13 @@ def admin_app(
 
     async def workers(request: Request) -> Response:
         return _as_json(inside.workers())
+
+    async def overview(request: Request) -> Response:
+        return _as_json(await inside.overview())
+
+    async def stream(request: Request) -> Response:
+        looking.check()
+        return StreamingResponse(looking.events(), headers=EVENTS)
 
     async def one_request(request: Request) -> Response:
         found = await inside.request(request.path_params["id"], request.query_params.get("tenant", ""))
@@ -125,9 +151,12 @@ def admin_app(
             Route("/internal/health", health),
             Route("/internal/workers", workers),
             Route("/internal/requests", slowest_requests),
+            Route("/internal/overview", overview),
+            Route("/internal/stream", stream),
             Route("/internal/requests/{id}", one_request),
             *(dead_letter_routes(letters) if letters is not None else []),
             *([aside_route(aside)] if aside is not None else []),
+            *page_routes(),
         ],
         exception_handlers={PenstockError: _refused},
         middleware=[Middleware(TokenCheck, token=token)] if token else [],
@@ -135,14 +164,14 @@ def admin_app(
 
 
 class TokenCheck:
-    """Refuses requests without the admin token, except to the probes."""
+    """Refuses requests without the admin token, except to the probes and to the files of the page."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
         self._wanted = f"Bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in PROBES:
+        if scope["type"] == "http" and scope["path"] not in OPEN:
             given = dict(scope["headers"]).get(b"authorization", b"")
             if not compare_digest(given, self._wanted):
                 said = {

@@ -14,6 +14,7 @@ from typing import Any
 from msgspec.structs import asdict
 
 from penstock.cluster.condition import all_worker_rows, condition_of, health_of
+from penstock.cluster.lookout import Lookout
 from penstock.config import Config
 from penstock.errors import StoreDown
 from penstock.gauges import ServerGauges, StoreGauges
@@ -25,7 +26,7 @@ from penstock.runtime.condition import UNHEALTHY, WorkerRow
 from penstock.said_once import SaidOnce
 from penstock.words.basics import Garbled
 from penstock.words.heartbeats import KINDS, Heartbeat, Kind
-from penstock.words.messages import Departed, Message, decode
+from penstock.words.messages import Departed, Look, Message, Seen, decode
 
 log = logging.getLogger("penstock")
 
@@ -52,6 +53,7 @@ class Member:
         self.mailbox = bus.mailbox(self.name)
         self.registry = bus.registry(kind, self.name, self._heartbeat)
         self.loops = Loops(clock)
+        self.lookout = Lookout(self.name, bus.post, self.registry)
         self._listeners: Sequence[Listener] = ()
         self._admin_url = ""
         self._retired = False
@@ -139,6 +141,10 @@ class Member:
             message = decode(payload)
             if isinstance(message, Departed):
                 self.registry.departed(message.kind, message.name)
+            elif isinstance(message, Look):
+                self.lookout.asked(message)
+            elif isinstance(message, Seen):
+                self.lookout.told(message)
             else:
                 self.received(message)
         except Garbled as error:
@@ -153,7 +159,7 @@ class Member:
             admin = admin.replace(everywhere, f"//{host}:")
         said = self.describe()
         said.host, said.pid, said.parent = host, os.getpid(), os.getppid()
-        said.admin, said.draining = admin, self._retired
+        said.admin, said.draining, said.tells = admin, self._retired, True
         return said
 
     def retire(self) -> None:

@@ -57,7 +57,9 @@ class Admission:
         """Why this request is not let in, or None if it is."""
         batcher, calm = self._batcher, self._calm[request.tier]
         if batcher.apart.known and batcher.apart.holds(request, now):
-            return refusal_apart(batcher, self._rules, request, now)
+            refused = refusal_apart(batcher, self._rules, request, now)
+            batcher.refused[request.tier] += refused is not None
+            return refused
         if calm.changes != batcher.changes and calm.changes >= 0:
             self._look_around(calm, request, now)
         depth, needs = batcher.depth, calm.needs
@@ -95,8 +97,10 @@ class Admission:
         if batcher.apart.known and batcher.apart.holds(request, now):
             return None
         refused = refusal_of_more(batcher, self._rules, request, number, now)
-        if refused is not None and request.tier == 0:
-            self._gate.turned_away(now)
+        if refused is not None:
+            batcher.refused[request.tier] += number
+            if request.tier == 0:
+                self._gate.turned_away(now)
         return refused
 
     def _look_around(self, calm: _Calm, request: Request, now: Seconds) -> None:
@@ -117,6 +121,7 @@ class Admission:
             self._gate.turned_away(now)
         self._mind_tiers(was_mixed, now)
         if refused is not None:
+            self._batcher.refused[request.tier] += 1
             return refused
         self._note_overtaking(calm, request, now)
         calm.more -= 1

@@ -50,6 +50,8 @@ class Batcher:
         # When a request was last refused a lane: how many batches had been sent, how many requests waited, and
         # whose request it was.
         self._no_lane = (-1, 0, "")
+        # Requests that `Admission` did not let in, by tier, since the start.
+        self.refused = [0] * len(parts.depth.by_tier)
         # How often workers, lanes and what they can do have changed. `Admission` then works out its bounds anew.
         self.changes = 0
         self._aftermath = Aftermath(parts)

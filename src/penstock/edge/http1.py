@@ -32,7 +32,7 @@ from penstock.edge.caller import Render, nothing_asked
 from penstock.edge.departed import has_left
 from penstock.edge.fields import Headers
 from penstock.edge.heads import ORDINARY, Head
-from penstock.edge.http1_head import ENDS, GOES_ON, head_of
+from penstock.edge.http1_head import ENDS, GOES_ON, head_of, head_of_parts
 from penstock.edge.http1_hearing import Hearing
 from penstock.edge.unsent import AT_ONCE, PIECE, Unsent
 from penstock.errors import Malformed
@@ -190,6 +190,17 @@ class Connection(Hearing):
             self._sent(tenant)
         else:
             self._send_in_pieces(head, body, tenant)
+
+    def begin(self, answer: Answer) -> asyncio.Transport | None:
+        """Send the head of an answer that is sent part by part, and ends with the connection. Returns where its
+        parts are written to, as long as the client is there; None if it has left. The caller bounds what waits
+        there. `leaving` is told when the client leaves."""
+        transport = self._transport
+        if transport is not None:
+            self._last = True
+            self._drop()
+            transport.write(head_of_parts(answer, self._edge.date))
+        return transport
 
     @property
     def _ends(self) -> bool:

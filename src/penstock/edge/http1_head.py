@@ -12,6 +12,12 @@ _FIRST_LINES_OF_JSON = {
 }
 
 
+def head_of_parts(answer: Answer, date: str) -> bytes:
+    """The head of an answer whose length nobody knows yet: it ends with its connection."""
+    fields = "".join(f"{name}: {value}\r\n" for name, value in answer.all_fields)
+    return f"{_FIRST_LINE[answer.status]}{fields}date: {date}\r\n{ENDS}".encode("latin-1")
+
+
 def head_of(answer: Answer, date: str, ending: str = GOES_ON) -> bytes:
     if answer.fields is JSON_ALONE:
         lines = _FIRST_LINES_OF_JSON[answer.status]

@@ -32,6 +32,7 @@ class Observing:
     ) -> None:
         """`models`: those known from the start."""
         answers = role.answers
+        self.clock = clock
         self.metrics = Metrics(models)
         self.ended = Ended(Clocks(clock, time.time))
         self.ledger = ledger_of(config, loop, clock) if answers else None

@@ -2,6 +2,7 @@
 its data plane. Each role makes one, and `server/life.py` runs it."""
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,10 +15,12 @@ from penstock.config import Config
 from penstock.edge.edge import Edge
 from penstock.edge.tls import ServerTls
 from penstock.gauges import ServerGauges
+from penstock.overview.overview import Overview, Past
 from penstock.roles.auth import check_admin
 from penstock.roles.data_plane import tls_gauges, tls_health, unsent_gauges
 from penstock.roles.ledger import ledger_gauges, ledger_health
 from penstock.roles.observers import Observing
+from penstock.roles.overview import OwnOverview
 from penstock.roles.tracing import tracing_gauges
 from penstock.runtime.condition import WorkerRow
 from penstock.runtime.embedded_server import EmbeddedServer
@@ -49,6 +52,7 @@ class Process:
         self._spool_limit = config.ledger.spool_size
         self.pauses = LoopPauses()
         self._exposition = Exposition(observing.metrics, self._gauges, self.pauses, inside.role)
+        self._overview = OwnOverview(inside, observing.metrics, self._gauges, observing.clock, time.time)
         self.admin = admin_app(self, letters, config.server.admin_token, aside)
 
     # ---- life ----------------------------------------------------------------------------------------------
@@ -63,6 +67,7 @@ class Process:
 
     def start(self) -> None:
         self.inside.start()
+        self.inside.loops.keep("the diary", self._overview.run)
 
     def watch(self, *listeners: DataListener | AdminListener) -> None:
         admin = next((each.url for each in listeners if isinstance(each, AdminListener)), "")
@@ -100,6 +105,12 @@ class Process:
 
     async def slowest(self, most: int, model: str) -> Sequence[Mapping[str, Any]]:
         return await self.inside.slowest(most, model)
+
+    async def overview(self) -> Overview:
+        return await self._overview.now()
+
+    async def hour(self) -> Sequence[Past]:
+        return await self._overview.hour()
 
     def metrics(self, accept: str = "") -> tuple[bytes, str]:
         return self._exposition.answer(accept)

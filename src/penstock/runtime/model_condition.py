@@ -61,11 +61,13 @@ def model_gauges(
         capacity=fleet_capacity(batcher),
         restarts=restarts,
         largest_fitting=min(batcher.parts.safe_sizes.smallest().values(), default=None),
-        batching=batching_gauges(batcher, rules, now),
+        batching=batching_gauges(batcher, rules, tiers, now),
     )
 
 
-def batching_gauges(batcher: Batcher, rules: CapacityRules, now: float) -> BatchingGauges:
+def batching_gauges(
+    batcher: Batcher, rules: CapacityRules, tiers: Sequence[str], now: float
+) -> BatchingGauges:
     curve, (warning, critical) = batcher.curve, depth_limits(batcher, rules)
     return BatchingGauges(
         queue_limit=rules.max_queue,
@@ -76,7 +78,20 @@ def batching_gauges(batcher: Batcher, rules: CapacityRules, now: float) -> Batch
         best_batch=curve.best_size,
         max_batch=batcher.rules.max_batch,
         policy=batcher.rules.policy,
+        arrivals=batcher.rate(now),
+        curve=curve_points(batcher),
+        refused=dict(zip(tiers, batcher.refused, strict=True)),
     )
+
+
+def curve_points(batcher: Batcher) -> list[tuple[int, float]]:
+    """Returns some sizes of batches up to the largest, each with the seconds that it is believed to take; none
+    while no batch has been seen."""
+    curve, largest = batcher.curve, batcher.rules.max_batch
+    if not curve.samples:
+        return []
+    sizes = {1, largest, *(2**power for power in range(largest.bit_length()) if 2**power < largest)}
+    return [(size, curve(size)) for size in sorted({*sizes, curve.best_size})]
 
 
 def state_of(worker: Worker, now: float) -> str:

@@ -8,9 +8,9 @@ all other requests only `MOST_AT_ONCE` are handled at a time.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 from starlette.types import ASGIApp
@@ -27,6 +27,7 @@ from penstock.edge.http1 import Connection
 from penstock.edge.tls import Tls
 from penstock.edge.url import split
 from penstock.errors import Internal, Overloaded, PenstockError
+from penstock.server.exchange import Exchange
 
 MOST_CONNECTIONS = 1024  # of all addresses
 MOST_FROM_ONE = 512  # connections of one address
@@ -59,11 +60,18 @@ class AdminPlane:
         except PenstockError as refusal:
             self.refuse(caller, refusal, url, headers)
             return
+        scope = {
+            "type": "http", "asgi": {"version": "3.0", "spec_version": "2.4"}, "http_version": "1.1",
+            "method": method.decode(), "scheme": "http", "path": path, "query_string": query.encode(),
+            "headers": list(headers.items()),
+        }  # fmt: skip
+        exchange = Exchange(self._app, caller, scope, body)
         self._at_once += not probe
-        task = asyncio.create_task(self._answer(caller, method, path, query, headers, body))
+        task = asyncio.create_task(self._answer(exchange, headers))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(lambda _: self._done(probe))
+        if not probe:
+            exchange.in_hand.add_done_callback(self._done)
 
     def handle_ordinary(self, caller: Caller, head: Head, body: bytes) -> None:
         self.handle(caller, POST, head.url, head.headers, body)
@@ -80,40 +88,18 @@ class AdminPlane:
         more = [("retry-after", "1")] if error.retry_after is not None else []
         caller.respond(Answer(error.status, [JSON, *more], body))
 
-    def _done(self, probe: bool) -> None:
-        self._at_once -= not probe
+    def _done(self, _: "asyncio.Future[None]") -> None:
+        self._at_once -= 1
 
-    async def _answer(
-        self, caller: Caller, method: bytes, path: str, query: str, headers: Headers, body: bytes
-    ) -> None:
-        scope = {
-            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method.decode(),
-            "scheme": "http", "path": path, "query_string": query.encode(), "headers": list(headers.items()),
-        }  # fmt: skip
-        status, fields, parts = 500, list[tuple[str, str]](), list[bytes]()
-
-        async def receive() -> MutableMapping[str, Any]:
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        async def send(message: MutableMapping[str, Any]) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                fields.extend(
-                    (name.decode("latin-1"), value.decode("latin-1"))
-                    for name, value in message["headers"]
-                    if name != b"content-length"
-                )
-            else:
-                parts.append(message.get("body", b""))
-
+    async def _answer(self, exchange: Exchange, headers: Headers) -> None:
         try:
-            await self._app(scope, receive, send)
+            await exchange.run()
         except Exception as exc:
             log.error("a request to the admin plane failed", exc_info=exc)
-            self.refuse(caller, exc, b"", headers)
-        else:
-            caller.respond(Answer(status, fields, b"".join(parts)))
+            if not exchange.begun:
+                self.refuse(exchange.caller, exc, b"", headers)
+        finally:
+            exchange.end()
 
 
 class InOrder(set[Counted]):

@@ -24,6 +24,7 @@ class Heartbeat(RegistryWord, kw_only=True):
     parent: int | None = None  # the process that started this one, and will see it die
     admin: str = ""  # the URL of the process's admin plane
     draining: bool = False
+    tells: bool = False  # whether it understands a `Look`; an older process does not
 
 
 class GatewayHeartbeat(Heartbeat, kw_only=True):

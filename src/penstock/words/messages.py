@@ -155,6 +155,22 @@ class Finished(Struct, array_like=True, tag="x"):
 # ---- to the mailbox of everybody ---------------------------------------------------------------------------
 
 
+class Look(Struct, array_like=True, tag="l", gc=False):
+    """Somebody looks at the installation by way of another process, which asks how this one stands."""
+
+    asker: str  # the mailbox of the process that asks
+    number: Count
+    hour: bool = False  # whether the last hour is asked for too
+
+
+class Seen(Struct, array_like=True, tag="s", gc=False):
+    """How a process stands, for the one that asked."""
+
+    name: str  # the process that says so
+    number: Count  # that of the `Look`
+    report: bytes = b""  # MessagePack of an `overview.reports.Report`
+
+
 class Departed(Struct, array_like=True, tag="g", gc=False):
     """A process has died, as its supervisor saw."""
 
@@ -176,7 +192,7 @@ class Executed(Struct, array_like=True):
 
 
 MemberRow = tuple[str | bytes, ...]
-Message = Dispatch | Answers | Failed | Notice | Finished | Question | Told | Departed
+Message = Dispatch | Answers | Failed | Notice | Finished | Question | Told | Look | Seen | Departed
 
 _encode = msgpack.Encoder().encode
 _message = msgpack.Decoder(Message).decode

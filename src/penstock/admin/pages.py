@@ -1,0 +1,50 @@
+"""The live page: its files, as they are sent. `app.py` has the routes.
+
+They tell nothing about the server, so they need no token; what they show does. The policy of the page allows it its
+own files and this server, and nothing else: no inline script, no other address, no frame around it.
+"""
+
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+FOLDER = Path(__file__).with_name("page")
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self';"
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-cache",
+}
+KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+# What is served, by its path. Nothing else of the folder is.
+FILES = {
+    "/": "page.html",
+    "/page/page.js": "page.js",
+    "/page/page.css": "page.css",
+    "/page/charts.js": "charts.js",
+    "/page/icon.svg": "icon.svg",
+    "/page/uPlot.iife.min.js": "uPlot.iife.min.js",
+    "/page/uPlot.min.css": "uPlot.min.css",
+}
+
+
+def page_routes() -> list[Route]:
+    return [_route(path, name) for path, name in FILES.items()]
+
+
+def _route(path: str, name: str) -> Route:
+    file = FOLDER / name
+    body: list[bytes] = []  # read when it is first asked for: most processes never show the page
+
+    async def send(request: Request) -> Response:
+        if not body:
+            body.append(file.read_bytes())
+        return Response(body[0], headers={**HEADERS, "content-type": f"{KINDS[file.suffix]}; charset=utf-8"})
+
+    return Route(path, send)

@@ -1,0 +1,82 @@
+"""The overview: everything that an operator sees at one moment. `view.py` makes it, `verdict.py` sums it up, the
+page and `penstock top` show it, and `/internal/overview` gives it as JSON."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from penstock.overview.figures import Figures
+from penstock.overview.reports import Promise, Standing
+
+Level = Literal["good", "warning", "bad"]
+
+
+class Verdict(Struct):
+    """How it stands, in a sentence, and what to do."""
+
+    level: Level
+    says: str
+    advice: str = ""  # empty: nothing is to be done
+    model: str = ""  # the model that it is about; empty: all of them
+
+
+class ModelLook(Struct):
+    """One model."""
+
+    name: str
+    figures: Figures
+    outcomes: dict[str, int]  # accepted requests since the start, by how they ended
+    refused: dict[str, int]  # requests refused on arrival since the start, by error code
+    refused_tiers: dict[str, float]  # requests that batchers do not let in, a second, by tier
+    letters: int  # requests that became dead letters since the start
+    workers: int
+    healthy: int
+    standing: Standing
+    policy_reason: str  # what the policy does with these workers, in a sentence
+    promise: Promise | None
+
+
+class WorkerLook(Struct):
+    worker: str
+    model: str
+    host: str
+    status: str
+    state: str
+    utilization: float  # the part of the last seconds that it was busy
+    in_flight: int
+    batches: int
+    relative_service_time: float | None
+    restarts: int
+    last_seen: float  # seconds ago
+    last_error: str
+
+
+class ProcessLook(Struct):
+    """A process of an installation over Redis."""
+
+    name: str
+    role: str
+    host: str
+    last_seen: float  # seconds ago
+    told: bool  # whether its figures are in this overview; workers have none but those of their heartbeats
+
+
+class Overview(Struct):
+    at: float  # seconds since the epoch
+    name: str  # the process that was asked
+    role: str
+    version: str
+    verdict: Verdict
+    figures: Figures  # of all models together
+    waiting: int  # accepted requests that are not answered yet
+    models: list[ModelLook]
+    workers: list[WorkerLook]
+    processes: list[ProcessLook]  # empty where one process does everything
+
+
+class Past(Struct):
+    """One step of the last hour."""
+
+    at: int  # seconds since the epoch
+    figures: Figures  # of all models together
+    models: dict[str, Figures]
