@@ -4,11 +4,11 @@
 
 A thousand users, each with an API key of its own or an RS256 token of its own; every request is let in, counted
 against its tenant's quota and written to a ledger in SQLite. Each is compared with a server that has all of it off
-and gets the same bytes. That one does not look at the credentials, but a token is 700 bytes more to send and to
-read. Both run at once and are loaded in turns, so that whatever else the machine does in the meantime is felt by
-both; each round starts them anew. Every turn begins with a second that is not measured, so that the ledger is at
-work as it will be at the end; and the other one's turn does not begin before it has written everything.
-"""
+and gets the same bytes. The server with all of it off does not look at the credentials, but a token is 700 bytes
+more to send and to read. Both run at once and are loaded in turns, so that whatever else the machine does in the
+meantime is felt by both; each round starts them anew. Every turn begins with a second that is not measured, so that
+the ledger is at work as it will be at the end; and the other one's turn does not begin before it has written
+everything."""
 
 import argparse
 import json

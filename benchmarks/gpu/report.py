@@ -1,4 +1,5 @@
-"""The tables of `python -m benchmarks.gpu`, and what is promised of them, made of what `parts` found."""
+"""The tables of `python -m benchmarks.gpu`, and whether Penstock keeps what is promised of it, made of what `parts`
+measured. `__main__` prints both."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,9 +11,9 @@ from benchmarks.gpu.loads import Result
 from benchmarks.gpu.parts import CLOSED, COLD, OPEN, REDIS, REDIS_LOAD, TWO, Findings
 from benchmarks.table import markdown_table
 
-OF_ALONE = 0.98
-OF_POLICIES = 1.02
-OF_MOSEC = 2 / 3
+OF_ALONE = 0.98  # of the rate of the function alone, at least
+OF_POLICIES = 1.02  # of the time under the best other policy, at most
+OF_MOSEC = 2 / 3  # of Mosec's time, at most
 OF_EMBEDDED, BEYOND_EMBEDDED_MS = 0.95, 5.0
 OURS = (DEFAULT, "powers")  # what is promised of; the others are what it is held against
 MEANS: dict[str, Callable[[Measured], float | None]] = {

@@ -1,5 +1,6 @@
-"""Plays one cell of the matrix in the simulator, under every policy with the same arrivals. Called once for each
-cell and seed, in several processes at once."""
+"""Plays one cell of the matrix (one kind of traffic, load and number of workers) in the simulator: every policy,
+with the same arrivals, once for each seed. `__main__` calls it for each cell, in several processes at once. All is
+virtual time; a trace file is read if the cell replays one."""
 
 from dataclasses import dataclass
 from pathlib import Path

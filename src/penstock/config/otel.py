@@ -2,7 +2,7 @@
 over the file, and below PENSTOCK_TRACING_….
 
 Other programs on the machine read the same variables. So they are looked at only if traces go somewhere: because
-one of them says so, or a setting of ours.
+one of the variables says so, or a setting of ours.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ DEFAULT_ENDPOINT = "http://127.0.0.1:4318"  # where OTEL_TRACES_EXPORTER=otlp al
 FOR_TRACES, FOR_ALL = "OTEL_EXPORTER_OTLP_TRACES_", "OTEL_EXPORTER_OTLP_"
 PATH = "/v1/traces"
 
-# By key of [tracing]: the variable, and what is written after it: a text, or a number of milliseconds.
+# By key of [tracing]: the variable that it is taken from.
 _PLAIN = {
     "sampler": "OTEL_TRACES_SAMPLER",
     "service": "OTEL_SERVICE_NAME",
@@ -25,6 +25,7 @@ _NUMBERS = {
     "together": "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
     "max_links": "OTEL_SPAN_LINK_COUNT_LIMIT",
 }
+# By key of [tracing]: the end of the variable's name.
 _EXPORTER = {
     "compression": "COMPRESSION",
     "ca_file": "CERTIFICATE",

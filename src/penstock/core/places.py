@@ -5,9 +5,10 @@ model at its version, who may have it, the parameters. These are compared as the
 taken for each other by accident.
 
 Hashing a whole input is dear, and most inputs are unlike all others. So a few bytes of an input, its glance, are
-looked up first: if no other has the same glance, no other is the same. The gateway looks every request for a
-deterministic model up here (`runtime/collapse`); `memory` keeps the answers in their places.
-"""
+looked up first: if no other has the same glance, no other is the same.
+
+There is one `Places` for a gateway. It belongs to `core/memory`, which keeps answers in it. `runtime/collapse`
+looks every request for a deterministic model up in the same one, and puts in those that are under way."""
 
 from typing import Generic, TypeVar
 

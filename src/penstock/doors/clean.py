@@ -1,10 +1,9 @@
-"""Cleans an input: what is refused, or stripped from it, before it is queued. Every input of every door goes
-through it (`inputs.py`).
+"""Cleans an input: what is refused, or stripped from it, before it is queued. `inputs.py` asks for every input of
+every door, and for parameters and whole bodies. Only bytes are looked at, and nothing is kept.
 
 The decoder has checked that the JSON is well formed. Here the payload's bytes are looked at without decoding them.
-A mebibyte must not hold up other clients, whatever is in it. So each check goes piece by piece, the event loop can
-turn in between, and a piece takes a few calls that run over its bytes at the speed of C.
-"""
+A mebibyte must not hold up other clients, whatever is in it. So each check of a large payload goes piece by piece,
+the event loop can turn in between, and a piece takes a few calls that run over its bytes at the speed of C."""
 
 import re
 
