@@ -3,7 +3,7 @@ execution. An observer of yours may call `moments_of`; those of Penstock read th
 
 | moment | stamped by | where it is noted |
 | arrived, admitted | the gateway, both in one turn of its loop | the request |
-| sealed, sent | the batcher | the batch; the gateway knows them only if it is in the same process |
+| sealed, sent | the batcher; over a bus the gateway too, by what the worker says | batch and execution |
 | started, ended | the batcher; over a bus the gateway, counted back from when the answer came | the execution |
 | answered | the gateway | told to the observers |
 """

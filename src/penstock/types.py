@@ -31,6 +31,9 @@ class Reason(StrEnum):
     DRAIN = "drain"  # the server is going away
 
 
+REASONS = {each.value: each for each in Reason}
+
+
 class Outcome(StrEnum):
     """How a request ended. Each accepted request gets exactly one."""
 

@@ -13,7 +13,7 @@ from penstock.cluster.dock import AGAIN, RemoteDock
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
 from penstock.runtime.slot import Slot
 from penstock.testing import Answer, MockBackend, run_virtual
-from penstock.types import Batch, Failure, Reason, Result, WorkerId
+from penstock.types import Batch, Execution, Failure, Reason, Result, WorkerId
 from penstock.words.messages import Dispatch
 
 _batches = count(1)
@@ -26,7 +26,7 @@ class Journal:
         self.said: list[tuple[str, str, object]] = []
         self.seconds = 0.0
 
-    async def answer(self, batch: Dispatch, result: Result, seconds: float, worker: str) -> None:
+    async def answer(self, batch: Dispatch, result: Result, execution: Execution) -> None:
         await asyncio.sleep(self.seconds)
         self.said.append(("answer", batch.batcher, result.outputs))
 
@@ -122,7 +122,7 @@ def test_a_batch_that_is_there_already_begins_before_the_last_one_is_answered() 
         order: list[str] = []
 
         class Watched(Journal):
-            async def answer(self, asked: Dispatch, result: Result, seconds: float, worker: str) -> None:
+            async def answer(self, asked: Dispatch, result: Result, execution: Execution) -> None:
                 order.append(f"answer {asked.batcher}")
 
         def runs(batch: Batch) -> Answer:
@@ -423,9 +423,9 @@ def test_the_ends_of_batches_are_told_in_their_order() -> None:
 
     async def body() -> None:
         class SlowOnce(Journal):
-            async def answer(self, batch: Dispatch, result: Result, seconds: float, worker: str) -> None:
+            async def answer(self, batch: Dispatch, result: Result, execution: Execution) -> None:
                 await asyncio.sleep(5.0 if batch.batcher == "one" else 0.0)
-                await super().answer(batch, result, seconds, worker)
+                await super().answer(batch, result, execution)
 
         backend = MockBackend([Answer(seconds=0.1)], runs_ahead=True)
         async with workshop(backend=backend, journal=SlowOnce()) as shop:

@@ -65,7 +65,7 @@ class BatcherMember(Member):
         self._batchers: set[str] = set()  # the batchers that were there when we last looked
         self.leases = shards.leases(self.name, self.alive("batchers"))
         self.intake = shards.intake(self.name, clock, self.leases, self.alive("batchers"), Queued)
-        self.dispatcher = Dispatcher(bus.post, records.endings, self.name)
+        self.dispatcher = Dispatcher(bus.post, records.endings, self.name, clock)
         self._models = BatchedModels(
             config,
             bus,

@@ -19,21 +19,25 @@ from penstock.core.queued import Sealed
 from penstock.errors import StoreDown
 from penstock.loops import Loops
 from penstock.patience import Patience
+from penstock.ports import Clock
 from penstock.ports.bus import Post
 from penstock.ports.tasks import Ended, TaskEndings
-from penstock.types import Failure, Outcome, Reply, Request
-from penstock.words.messages import Ending, Failed, encode, encode_dispatch, member_of, task_name
+from penstock.types import Attempt, Failure, Outcome, Reply, Request
+from penstock.words.messages import Ending, Failed, encode, encode_dispatch, member_of, task_name, tried_of
 
 log = logging.getLogger("penstock.dispatch")
 
 AGAIN = 0.5  # seconds until the next try, if not all endings were stored
 
+Ends = tuple[Outcome, Failure, tuple[Attempt, ...]]  # how requests end that end alike
+
 
 class Dispatcher:
     """Sends what one batcher has to say. Its calls never wait: `run` sends their messages, in order."""
 
-    def __init__(self, post: Post, endings: TaskEndings, me: str) -> None:
+    def __init__(self, post: Post, endings: TaskEndings, me: str, clock: Clock) -> None:
         """`me`: the mailbox in which workers tell what they have finished."""
+        self._clock = clock
         self._post = post
         self._me = me
         self._records = endings
@@ -57,7 +61,8 @@ class Dispatcher:
         """Send a batch to a slot. `worker_box`: the mailbox of the slot's process."""
         tasks = [task_name(r.tenant, r.request_id) if r.task else "" for r in batch.requests]
         members = [member_of(request, task) for request, task in zip(batch.requests, tasks, strict=True)]
-        self._put(worker_box, encode_dispatch(batch, self._me, slot, members))
+        history = batch.requests[0].history if batch.retry else ()
+        self._put(worker_box, encode_dispatch(batch, self._me, slot, members, history))
         if started := [task for task in tasks if task]:
             self._started += started
             self._tasks_due.set()
@@ -66,7 +71,7 @@ class Dispatcher:
         """Send the gateways all replies but successes, which they have from the worker. Returns the tasks whose
         ending is yet to be recorded; `on_recorded` is called when it is."""
         unrecorded: list[Request] = []
-        shared: defaultdict[str, dict[tuple[Outcome, Failure], list[str]]] = defaultdict(dict)
+        shared: defaultdict[str, dict[Ends, list[str]]] = defaultdict(dict)
         for reply in replies:
             if reply.outcome is Outcome.SUCCESS:
                 continue
@@ -78,13 +83,18 @@ class Dispatcher:
                 unrecorded.append(request)
                 self._tasks_due.set()
             else:
-                keys = shared[request.gateway].setdefault((reply.outcome, failure), [])
+                ends = reply.outcome, failure, request.history
+                keys = shared[request.gateway].setdefault(ends, [])
                 keys.append(request.key)
+        now = self._clock()
         for gateway, groups in shared.items():
             endings = [
-                Ending(keys, outcome, failure.code, failure.message, failure.details, failure.retry_after)
-                for (outcome, failure), keys in groups.items()
-            ]
+                Ending(
+                    keys, outcome, failure.code, failure.message, failure.details, failure.retry_after,
+                    tried_of(history, now),
+                )
+                for (outcome, failure, history), keys in groups.items()
+            ]  # fmt: skip
             self._put(gateway, encode(Failed(endings)))
         return unrecorded
 

@@ -37,7 +37,7 @@ NOT_HERE = Failure(BackendUnavailable.code, "the worker was not ready when the b
 class Report(Protocol):
     """What tells the end of a batch to gateways and batcher. `cluster.worker_post` implements it."""
 
-    async def answer(self, batch: Dispatch, result: Result, seconds: float, worker: str) -> None: ...
+    async def answer(self, batch: Dispatch, result: Result, execution: Execution) -> None: ...
 
     async def finished(self, batch: Dispatch, outcome: Result | Failure, seconds: float) -> None: ...
 
@@ -132,8 +132,9 @@ class RemoteDock:
                 f"the backend gave {outcome.size} outputs for {batch.size} inputs",
                 splittable=True,
             )
-        self._observer.ended(*_told(worker, batch, outcome, berth.started, seconds))
-        self._soon(self._finish(worker, message, outcome, seconds))
+        told = _told(worker, batch, outcome, berth.started, seconds)
+        self._observer.ended(*told)
+        self._soon(self._finish(message, outcome, told[1]))
         # The slot need not wait until the end is told. It must have had the chance to say that its backend is
         # gone.
         if at_once:
@@ -226,17 +227,15 @@ class RemoteDock:
     def _soon(self, work: Coroutine[None, None, None]) -> None:
         self._errands.send(f"telling of a slot of {self._model}", work)
 
-    async def _finish(
-        self, worker: WorkerId, message: Dispatch, outcome: Result | Failure, seconds: float
-    ) -> None:
+    async def _finish(self, message: Dispatch, outcome: Result | Failure, execution: Execution) -> None:
         """Tell the end of a batch: first to the gateways, then to the batcher, so that a success of which the
         batcher hears has been delivered."""
-        async with self._berths[worker].telling:
+        async with self._berths[execution.worker].telling:
             try:
                 if isinstance(outcome, Result):
-                    await self._report.answer(message, outcome, seconds, worker)
+                    await self._report.answer(message, outcome, execution)
             finally:  # a batcher that hears nothing would hold the slot and its askers until the watchdog comes
-                await self._report.finished(message, outcome, seconds)
+                await self._report.finished(message, outcome, execution.seconds)
 
     async def _tell(self, message: Dispatch, outcome: Failure, seconds: float) -> None:
         await self._report.finished(message, outcome, seconds)
@@ -262,7 +261,9 @@ def _told(
 ) -> tuple[Batch, Execution, Failure | None]:
     """The execution as observers of batches are told of it."""
     failure = outcome if isinstance(outcome, Failure) else None
-    execution = Execution(worker, batch.id, batch.size, started, seconds, sent=batch.sent)
+    execution = Execution(
+        worker, batch.id, batch.size, started, seconds, sealed=batch.sealed, sent=batch.sent
+    )
     if isinstance(outcome, Result):
         execution.version, execution.padding = outcome.version, outcome.padding
     return batch, execution, failure

@@ -12,6 +12,7 @@ one event loop.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import nlargest
 from typing import Any
 
 from penstock.cluster.announced_desks import AnnouncedDesks
@@ -43,9 +44,9 @@ from penstock.runtime.ids import random_ids
 from penstock.runtime.sharing import counts_of
 from penstock.runtime.waiters import OUT_OF_TIME
 from penstock.runtime.wheel import Wheel
-from penstock.types import Accepted, Execution, Failure, Outcome, Reply, WorkerId
+from penstock.types import REASONS, Accepted, Execution, Failure, Outcome, Reply, WorkerId
 from penstock.words.heartbeats import GatewayHeartbeat
-from penstock.words.messages import Answers, Failed, Message, Notice, Question, Told
+from penstock.words.messages import Answers, Ending, Failed, Message, Notice, Question, Told, Tried
 
 LAST_WITHDRAWALS = 1.0  # seconds to send withdrawals at the end; they only save the workers some work
 
@@ -111,7 +112,7 @@ class GatewayMember(Member):
             self._answers,
         )
         self._inquiries = Inquiries(
-            self.name, bus.post, lambda: self.registry.members["gateways"], self._know
+            self.name, bus.post, lambda: self.registry.members["gateways"], self._know, self._slowest
         )
         self._ended_tasks: EndedTasks | None = None
         if ledger is not None:
@@ -167,7 +168,7 @@ class GatewayMember(Member):
             self._answer(message)
         elif isinstance(message, Failed):
             for ending in message.endings:
-                self._end(ending.keys, ending.outcome, ending.failure)
+                self._end(ending)
         elif isinstance(message, Notice):
             self._tasks.notice(message)
             self._task_desk.over(message)
@@ -177,23 +178,23 @@ class GatewayMember(Member):
             self._inquiries.told(message)
 
     def _answer(self, answers: Answers) -> None:
-        find, now = self.gateway.find, self._clock()
-        execution = Execution(
-            WorkerId(answers.worker), answers.batch_id, answers.batch_size, now - answers.seconds,
-            answers.seconds, answers.version,
-        )  # fmt: skip
-        self.gateway.settle(
-            [
-                Reply(request, Outcome.SUCCESS, output, None, execution)
-                for key, output in zip(answers.keys, answers.outputs, strict=True)
-                if (request := find(key)) is not None
-            ]
-        )
-
-    def _end(self, keys: Sequence[str], outcome: Outcome, failure: Failure) -> None:
         find = self.gateway.find
-        requests = [request for key in keys if (request := find(key)) is not None]
-        self.gateway.settle([Reply(request, outcome, failure=failure) for request in requests])
+        execution = execution_of(answers, self._clock())
+        replies = [
+            Reply(request, Outcome.SUCCESS, output, None, execution)
+            for key, output in zip(answers.keys, answers.outputs, strict=True)
+            if (request := find(key)) is not None
+        ]
+        if answers.earlier:
+            sealed = execution.started if execution.sealed is None else execution.sealed
+            _note_history([reply.request for reply in replies], answers.earlier, sealed)
+        self.gateway.settle(replies)
+
+    def _end(self, ending: Ending) -> None:
+        find, failure = self.gateway.find, ending.failure
+        requests = [request for key in ending.keys if (request := find(key)) is not None]
+        _note_history(requests, ending.earlier, self._clock())
+        self.gateway.settle([Reply(request, ending.outcome, failure=failure) for request in requests])
 
     def _not_published(self, requests: Sequence[Accepted], failure: Failure) -> None:
         self.gateway.settle([Reply(request, Outcome.FAILED, failure=failure) for request in requests])
@@ -246,6 +247,11 @@ class GatewayMember(Member):
         return found if found is not None else await self._inquiries.ask(request_id)
 
     async def slowest(self, most: int, model: str) -> Sequence[Mapping[str, Any]]:
+        """The slowest requests of all gateways, the slowest first."""
+        found = [*self._slowest(most, model), *await self._inquiries.ask_slowest(most, model)]
+        return nlargest(most, found, key=_latency)
+
+    def _slowest(self, most: int, model: str) -> Sequence[Mapping[str, Any]]:
         return [{**each, "gateway": self.name} for each in self._remembered.slowest(most, model)]
 
     def _know(self, request_id: str) -> Mapping[str, Any] | None:
@@ -263,3 +269,34 @@ class GatewayMember(Member):
             desks=desk_gauges(self._desks.desks),
             store=self.store_gauges(),
         )
+
+
+def execution_of(answers: Answers, now: float) -> Execution:
+    """The execution that these answers tell of. The worker's clock is another one, so its times are counted back
+    from `now`, when the answers came."""
+    started = now - answers.seconds
+    execution = Execution(
+        WorkerId(answers.worker),
+        answers.batch_id,
+        answers.batch_size,
+        started,
+        answers.seconds,
+        answers.version,
+    )
+    if answers.reason:  # an older batcher does not say why and when it sealed the batch
+        execution.sealed, execution.sent = started - answers.waited, started
+        execution.reason = REASONS.get(answers.reason)
+    return execution
+
+
+def _note_history(requests: Sequence[Accepted], tried: Sequence[Tried], since: float) -> None:
+    """Note how earlier batches of these requests failed. `since`: from when their times count back."""
+    history = tuple(each.attempt(since) for each in tried)
+    for request in requests:
+        request.history = history
+
+
+def _latency(row: Mapping[str, Any]) -> float:
+    """The latency of a request as a gateway described it; 0 if it did not say."""
+    said = row.get("latency_ms")
+    return said if isinstance(said, float) else 0.0

@@ -1,11 +1,13 @@
-"""Finds out what became of a request that another gateway answered: all gateways are asked, through their
-mailboxes. A gateway does so for its admin plane, when a person looks for a request, which is rare.
+"""Asks the other gateways, through their mailboxes: what became of a request that one of them answered, and which
+were their slowest. A gateway does so for its admin plane, where people ask rarely.
 
 What a gateway knew is lost when it ends.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -14,13 +16,18 @@ from penstock.words.messages import Question, Told, encode
 
 LIMIT = 1.0  # seconds that the other gateways have to answer
 
+Row = Mapping[str, Any]  # a request, as the admin plane shows it
+T = TypeVar("T")
+
 
 class _Open:
     """One question that is being asked."""
 
-    def __init__(self, boxes: set[str]) -> None:
+    def __init__(self, boxes: set[str], *, of_one: bool) -> None:
         self.silent = boxes  # the gateways that have not answered yet
-        self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.of_one = of_one  # whether one gateway that knows something is enough
+        self.found: list[bytes] = []
+        self.answered = asyncio.Event()
 
 
 class Inquiries:
@@ -29,40 +36,55 @@ class Inquiries:
         me: str,
         post: Post,
         gateways: Callable[[], Iterable[str]],
-        describe: Callable[[str], Mapping[str, object] | None],
+        describe: Callable[[str], Row | None],
+        slowest: Callable[[int, str], Sequence[Row]],
     ) -> None:
         """`gateways`: returns the names of all known gateways. `describe`: says what this gateway knows of a
-        request."""
-        self._me, self._post, self._gateways, self._describe = me, post, gateways, describe
-        self._open: dict[str, list[_Open]] = {}
+        request. `slowest`: its slowest requests, of one model or (where that is empty) of all."""
+        self._me, self._post, self._gateways = me, post, gateways
+        self._describe, self._slowest = describe, slowest
+        self._open: dict[str, list[_Open]] = {}  # by what `Question.request_id` says
         self._answering: set[asyncio.Task[bool]] = set()
+        self._numbers = count(1)
 
-    async def ask(self, request_id: str) -> Mapping[str, object] | None:
-        """Ask the other gateways. Returns None if none of those that answer in time knows the request."""
+    async def ask(self, request_id: str) -> Row | None:
+        """Ask the other gateways for a request. Returns None if none of those that answer in time knows it."""
+        found = await self._ask(Question(self._me, request_id), of_one=True)
+        return next(iter(_read(found, dict[str, Any])), None)
+
+    async def ask_slowest(self, most: int, model: str) -> list[Row]:
+        """Ask the other gateways for their slowest requests. Returns those of the gateways that answer in time."""
+        # No request has such an id, so an older gateway answers that it knows none.
+        question = Question(self._me, f"slowest {next(self._numbers)}", most, model)
+        return [row for rows in _read(await self._ask(question), list[dict[str, Any]]) for row in rows]
+
+    async def _ask(self, question: Question, *, of_one: bool = False) -> Sequence[bytes]:
         boxes = set(self._gateways()) - {self._me}
         if not boxes:
-            return None
-        asking = _Open(boxes)
-        self._open.setdefault(request_id, []).append(asking)
-        question = encode(Question(self._me, request_id))
+            return []
+        asking = _Open(boxes, of_one=of_one)
+        asked = self._open.setdefault(question.request_id, [])
+        asked.append(asking)
+        message = encode(question)
         try:
             async with asyncio.timeout(LIMIT):
-                await self._post.send_all([(box, question) for box in sorted(boxes)], give_up_after=LIMIT)
-                answer = await asking.answer
+                await self._post.send_all([(box, message) for box in sorted(boxes)], give_up_after=LIMIT)
+                await asking.answered.wait()
         except TimeoutError:
-            return None
+            pass
         finally:
-            self._open[request_id].remove(asking)
-            if not self._open[request_id]:
-                del self._open[request_id]
-        try:
-            return msgspec.json.decode(answer, type=dict[str, object]) if answer else None
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return None
+            asked.remove(asking)
+            if not asked:
+                self._open.pop(question.request_id, None)
+        return asking.found
 
     def asked(self, question: Question) -> None:
         """Answer the question of another gateway."""
-        found = self._describe(question.request_id)
+        found: Row | Sequence[Row] | None
+        if question.slowest:
+            found = self._slowest(question.slowest, question.model)
+        else:
+            found = self._describe(question.request_id)
         said = b"" if found is None else msgspec.json.encode(found)
         told = encode(Told(self._me, question.request_id, said))
         task = asyncio.create_task(self._post.send(question.gateway, told, give_up_after=LIMIT))
@@ -78,5 +100,18 @@ class Inquiries:
         """Take in the answer of another gateway."""
         for asking in self._open.get(told.request_id, ()):
             asking.silent.discard(told.gateway)
-            if not asking.answer.done() and (told.found or not asking.silent):
-                asking.answer.set_result(told.found)
+            if told.found:
+                asking.found.append(told.found)
+            if not asking.silent or (told.found and asking.of_one):
+                asking.answered.set()
+
+
+def _read(answers: Sequence[bytes], kind: type[T]) -> list[T]:
+    """Returns the answers that can be read."""
+    read = []
+    for answer in answers:
+        try:
+            read.append(msgspec.json.decode(answer, type=kind))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+    return read

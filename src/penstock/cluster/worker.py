@@ -121,7 +121,8 @@ class WorkerMember(Member):
         if isinstance(message, Dispatch) and message.model in self._slots.docks:
             now = self._clock()
             requests = [member.request(message.model, now) for member in message.members]
-            batch = Batch(message.batch_id, message.model, message.parameters, requests, Reason.DUE, now)
+            sealed = now - message.waited
+            batch = Batch(message.batch_id, message.model, message.parameters, requests, Reason.DUE, sealed)
             batch.limit, batch.traced = message.limit, message.traced
             self._slots.docks[message.model].arrived(WorkerId(message.slot), message, batch)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from penstock.cluster.sending import sent
 from penstock.ports.bus import Post
 from penstock.ports.tasks import Ended, TaskEndings
-from penstock.types import Failure, Outcome, Result
+from penstock.types import Execution, Failure, Outcome, Result
 from penstock.words.messages import Answers, Dispatch, Finished, ItemFailure, encode, encode_execution
 
 
@@ -18,20 +18,21 @@ class WorkerPost:
         self._post = post
         self._records = endings
 
-    async def answer(self, batch: Dispatch, result: Result, seconds: float, worker: str) -> None:
+    async def answer(self, batch: Dispatch, result: Result, execution: Execution) -> None:
         """Send every asker its output. `result.outputs` has one entry for every member. The entry of a failed
         member is ignored."""
         keys: defaultdict[str, list[str]] = defaultdict(list)
         outputs: defaultdict[str, list[bytes]] = defaultdict(list)
         endings = []
-        size = len(batch.members)
-        execution = encode_execution(worker, batch.batch_id, size, seconds, result.version)
+        size, worker, seconds = len(batch.members), execution.worker, execution.seconds
+        recorded = encode_execution(worker, batch.batch_id, size, seconds, result.version)
+        waited = 0.0 if execution.sealed is None else max(0.0, execution.started - execution.sealed)
         failures = result.failures or {}  # the batcher tells the askers of failures
         for place, (member, output) in enumerate(zip(batch.members, result.outputs, strict=True)):
             if place in failures:
                 continue
             if member.task:
-                endings.append(Ended(member.task, Outcome.SUCCESS, output, execution=execution))
+                endings.append(Ended(member.task, Outcome.SUCCESS, output, execution=recorded))
             else:
                 keys[member.gateway].append(member.key)
                 outputs[member.gateway].append(output)
@@ -47,6 +48,9 @@ class WorkerPost:
                         size,
                         seconds,
                         result.version,
+                        batch.reason,
+                        waited,
+                        batch.earlier,
                     )
                 ),
             )

@@ -10,8 +10,45 @@ from collections.abc import Sequence
 
 from msgspec import DecodeError, Struct, msgpack
 
-from penstock.types import Accepted, Batch, Execution, Failure, Outcome, Request, TaskStatus, Traced, WorkerId
+from penstock.types import (
+    Accepted,
+    Attempt,
+    Batch,
+    Execution,
+    Failure,
+    Outcome,
+    Request,
+    TaskStatus,
+    Traced,
+    WorkerId,
+)
 from penstock.words.basics import VERSION, Amount, Count, Garbled, content
+
+# ---- in several messages ---------------------------------------------------------------------------------
+
+
+class Tried(Struct, array_like=True, gc=False):
+    """An earlier batch of a request that failed. Its details are not told: they are in the dead letter."""
+
+    ago: Amount  # seconds before the batch was sealed that it is told with; in an ending, before that
+    code: str
+    message: str
+    worker: str
+    batch_size: Count
+
+    def attempt(self, since: float) -> Attempt:
+        """The attempt on another clock. `since`: the time on that clock from which `ago` counts."""
+        return Attempt(
+            since - self.ago, self.code, self.message, "", self.worker, self.batch_size, splittable=False
+        )
+
+
+def tried_of(history: Sequence[Attempt], now: float) -> list[Tried]:
+    return [
+        Tried(max(0.0, now - each.when), each.code, each.message, each.worker, each.batch_size)
+        for each in history
+    ]
+
 
 # ---- to the mailbox of a worker --------------------------------------------------------------------------
 
@@ -49,6 +86,9 @@ class Dispatch(Struct, array_like=True, tag="d"):
     ahead: bool = False  # whether the slot was handed it while it ran another, without standing in the line
     traceparent: str = ""  # of the batch; empty where the batcher does not trace it
     tracestate: str = ""
+    reason: str = ""  # why the batch was sent; empty where an older batcher does not say
+    waited: Amount = 0.0  # seconds from when the batch was sealed until it was sent
+    earlier: list[Tried] = []  # how earlier batches of its members failed, the last one last
 
     @property
     def traced(self) -> Traced | None:
@@ -68,6 +108,9 @@ class Answers(Struct, array_like=True, tag="a"):
     batch_size: Count
     seconds: Amount
     version: str
+    reason: str = ""  # as in `Dispatch`
+    waited: Amount = 0.0  # seconds from when the batch was sealed until it began
+    earlier: list[Tried] = []  # as in `Dispatch`
 
 
 class Ending(Struct, array_like=True):
@@ -79,6 +122,7 @@ class Ending(Struct, array_like=True):
     message: str
     details: str
     retry_after: Amount | None
+    earlier: list[Tried] = []  # how all batches of these requests failed, the last one last
 
     @property
     def failure(self) -> Failure:
@@ -100,18 +144,20 @@ class Notice(Struct, array_like=True, tag="t", gc=False):
 
 
 class Question(Struct, array_like=True, tag="q", gc=False):
-    """Another gateway asks what became of a request."""
+    """Another gateway asks what became of a request, or which were the slowest."""
 
     gateway: str  # the mailbox of the gateway that asks
     request_id: str
+    slowest: Count = 0  # how many of the slowest are asked for; then `request_id` is only given back
+    model: str = ""  # whose slowest; empty for those of all models
 
 
 class Told(Struct, array_like=True, tag="o", gc=False):
-    """What a gateway knows of a request that it was asked about."""
+    """What a gateway knows of what it was asked about."""
 
     gateway: str  # the gateway that says so
-    request_id: str
-    found: bytes = b""  # JSON; empty if the gateway knows nothing
+    request_id: str  # that of the question
+    found: bytes = b""  # JSON: a request, or a list of the slowest; empty if the gateway knows nothing
 
 
 # ---- to the mailbox of a batcher -------------------------------------------------------------------------
@@ -214,15 +260,19 @@ def member_of(request: Accepted, task: str) -> MemberRow:
     return (*row, request_id) if request_id else row
 
 
-def encode_dispatch(batch: Batch, batcher: str, slot: str, members: Sequence[MemberRow]) -> bytes:
-    """The bytes of a `Dispatch`, whose members may have fewer fields than `Member`."""
+def encode_dispatch(
+    batch: Batch, batcher: str, slot: str, members: Sequence[MemberRow], history: Sequence[Attempt] = ()
+) -> bytes:
+    """The bytes of a `Dispatch`, whose members may have fewer fields than `Member`. `history`: how earlier batches
+    of the members failed."""
+    traced = batch.traced
     row: tuple[object, ...] = (
-        "d", batch.id, batcher, slot, batch.model, batch.parameters, members, batch.limit
+        "d", batch.id, batcher, slot, batch.model, batch.parameters, members, batch.limit, batch.ahead,
+        traced.traceparent if traced else "", (traced and traced.tracestate) or "", batch.reason,
+        max(0.0, batch.sent - batch.sealed),
     )  # fmt: skip
-    if batch.traced is not None:
-        row = (*row, batch.ahead, batch.traced.traceparent, batch.traced.tracestate or "")
-    elif batch.ahead:
-        row = (*row, True)
+    if history:
+        row = (*row, tried_of(history, batch.sealed))
     return VERSION + _encode(row)
 
 

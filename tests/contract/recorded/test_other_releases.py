@@ -35,6 +35,7 @@ from penstock.words.messages import (
     Notice,
     Question,
     Told,
+    Tried,
     decode,
     decode_execution,
     encode,
@@ -58,14 +59,15 @@ def batch_of(*requests: Accepted) -> Batch:
     return Batch(7, "model", b'{"a":1}', [*requests], Reason.FULL, 0.0, limit=3.0)
 
 
+TRIED = Tried(0.5, "BACKEND_CRASHED", "it died", "worker", 3)
 MESSAGES: list[Message] = [
-    Answers(["k"], [b"1"], "worker", 7, 3, 0.2, "v1"),
-    Failed([Ending(["a", "b"], Outcome.EXPIRED, "DEADLINE_EXCEEDED", "too late", "", 1.5)]),
+    Answers(["k"], [b"1"], "worker", 7, 3, 0.2, "v1", "due", 0.1, [TRIED]),
+    Failed([Ending(["a", "b"], Outcome.EXPIRED, "DEADLINE_EXCEEDED", "too late", "", 1.5, [TRIED])]),
     Notice("task", TaskStatus.SUCCESS, "CODE"),
     Finished(
         "slot", 7, 3, 0.2, "v1", executed=4, failed=[ItemFailure(0, "BACKEND_FAILED", "no", "why")], padding=1
     ),
-    Question("gateway", "mine"),
+    Question("gateway", "mine", 3, "model"),
     Told("gateway", "mine", b"{}"),
     Departed("workers", "worker"),
 ]
@@ -99,12 +101,6 @@ def test_an_older_worker_reads_a_batch_that_is_traced_and_knows_only_the_traces_
 
 
 def test_where_there_is_nothing_new_to_say_the_bytes_are_the_older_ones() -> None:
-    members = [member_of(PLAIN, "")]
-    older = before.Dispatch(
-        7, "batcher", "w/model/0", "model", b'{"a":1}', [before.Member("key", "gateway", b'"x"', "")], 3.0
-    )
-    said = encode_dispatch(batch_of(PLAIN), "batcher", "w/model/0", members)
-    assert said == VERSION + msgpack.encode(older)
     wire = before.WireRequest("key", "model", b'"x"', b"", "", 0, 1.0, 3, "key", None, 0.5, 1.5, False)
     envelope = before.Envelope("gateway", NOW, [wire], [])
     assert encode_envelope("gateway", [PLAIN], [], NOW) == VERSION + msgpack.encode(envelope)
@@ -182,8 +178,11 @@ def test_a_newer_envelope_is_understood() -> None:
 def test_a_newer_message_is_understood() -> None:
     batch = batch_of(TRACED)
     batch.traced = Traced(PARENT, "vendor=1")  # so that the message has all the fields that there are
-    dispatch = encode_dispatch(batch, "b", "w/m/0", [member_of(TRACED, "acme/mine")])
-    assert longer(dispatch).count(b"something") == 2  # in the message, and in its member
+    history = [TRIED.attempt(NOW)]
+    dispatch = encode_dispatch(batch, "b", "w/m/0", [member_of(TRACED, "acme/mine")], history)
+    assert (
+        longer(dispatch).count(b"something") == 3
+    )  # in the message, in its member, and in the earlier attempt
     for body in (*map(encode, MESSAGES), dispatch):
         assert decode(longer(body)) == decode(body)
     said = encode_execution("worker", 7, 3, 0.2, "v1")

@@ -1,6 +1,7 @@
 """Batches to workers, answers to gateways, by mailbox."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
@@ -17,8 +18,8 @@ from penstock.cluster.worker_post import WorkerPost
 from penstock.core.queued import Sealed
 from penstock.ports.tasks import Ended
 from penstock.runtime.collapse.passenger import Passenger
-from penstock.types import Failure, Outcome, Reason, Reply, Result, TaskStatus
-from penstock.words.messages import Answers, Dispatch, Failed, Finished, Message, Notice, decode
+from penstock.types import Execution, Failure, Outcome, Reason, Reply, Result, TaskStatus, WorkerId
+from penstock.words.messages import Answers, Dispatch, Failed, Finished, Message, Notice, Tried, decode
 from redis_servers import KINDS, Server, patient, redis_server
 
 LATE = Failure("DEADLINE_EXCEEDED", "too late")
@@ -35,7 +36,7 @@ class Office:
         self.arrived: dict[str, list[Message]] = {}
 
     def dispatcher(self) -> Dispatcher:
-        return Dispatcher(self.post, self.endings, "batcher")
+        return Dispatcher(self.post, self.endings, "batcher", time.monotonic)
 
     def worker(self) -> WorkerPost:
         return WorkerPost(self.post, self.endings)
@@ -164,11 +165,14 @@ def test_outputs_go_straight_to_the_gateways_and_the_batcher_hears_that_it_is_do
                 got = await post.first("worker")
             assert isinstance(got, Dispatch)
             worker, result = post.worker(), Result([b"1", b"2", b"3"], "v7")
-            await worker.answer(got, result, 0.25, "worker/0")
+            ran = Execution(WorkerId("worker/0"), 9, 3, 5.0, 0.25, sealed=4.5, sent=5.0)
+            await worker.answer(got, result, ran)
             await worker.finished(got, result, 0.25)
-            answers = await post.first("g1")
-            assert answers == Answers([a.key, c.key], [b"1", b"3"], "worker/0", 9, 3, 0.25, "v7")
-            assert await post.first("g2") == Answers([b.key], [b"2"], "worker/0", 9, 3, 0.25, "v7")
+            told = "full", 0.5, list[Tried]()
+            assert await post.first("g1") == Answers(
+                [a.key, c.key], [b"1", b"3"], "worker/0", 9, 3, 0.25, "v7", *told
+            )
+            assert await post.first("g2") == Answers([b.key], [b"2"], "worker/0", 9, 3, 0.25, "v7", *told)
             assert await post.first("batcher") == Finished("worker/0", 9, 3, 0.25, "v7")
 
     asyncio.run(body())
@@ -213,7 +217,7 @@ def test_the_result_of_a_task_is_stored_and_whoever_waits_for_it_is_told(
 
             await until(watched)
             assert isinstance(got, Dispatch)
-            await post.worker().answer(got, Result([b'"y"']), 0.1, "worker/0")
+            await post.worker().answer(got, Result([b'"y"']), Execution(WorkerId("worker/0"), 9, 1, 1.0, 0.1))
             notice = await post.first("g2")
             assert notice == Notice(named(request), TaskStatus.SUCCESS)
             assert isinstance(notice, Notice)
