@@ -82,6 +82,14 @@ class TracingGauges:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordingGauges:
+    """How the record of arrivals stands."""
+
+    recorded: int  # requests, since the start
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
 class TlsGauges:
     """What has happened to certificates and handshakes since the start, and when the certificate in use ends."""
 
@@ -125,3 +133,4 @@ class ServerGauges:
     desks: Mapping[str, DeskGauges] = field(default_factory=dict)  # by model; empty if no client asks here
     waiting_limit: int = 0  # accepted requests that a gateway takes at once
     store: StoreGauges | None = None  # None if there is no Redis
+    recording: RecordingGauges | None = None  # None if the process records no arrivals

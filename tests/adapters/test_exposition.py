@@ -16,6 +16,7 @@ from penstock.gauges import (
     DeskGauges,
     LedgerGauges,
     ModelGauges,
+    RecordingGauges,
     ServerGauges,
     StoreGauges,
     TlsGauges,
@@ -42,7 +43,7 @@ def everything() -> ServerGauges:
         LedgerGauges({"written": 5, "lost": 0}, 1, 200, 1_000, up=True), TracingGauges(5, 1, 2),
         {MODEL: CacheCounts(1, 2, 3, 4, 5)}, 6, 1,
         {"message": 2}, {"the mailbox": 1}, (100, 1), {MODEL: DeskGauges(0.25, 2.0, ready=True)}, 20_000,
-        StoreGauges(True, 0.5, 0.8, {"gateway": 2}, 1),
+        StoreGauges(True, 0.5, 0.8, {"gateway": 2}, 1), RecordingGauges(7, 1),
     )  # fmt: skip
 
 

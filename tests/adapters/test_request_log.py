@@ -9,7 +9,7 @@ from threading import Event
 
 import pytest
 
-from penstock.adapters.observe import request_log
+from penstock.adapters import written_aside
 from penstock.adapters.observe.request_log import RequestLog
 from penstock.logs import write_lines
 from penstock.types import Accepted, Execution, Failure, Outcome, Refusal, Reply, WorkerId
@@ -18,7 +18,7 @@ from penstock.types import Accepted, Execution, Failure, Outcome, Refusal, Reply
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that writes may be late; here it is always to come to its end."""
-    monkeypatch.setattr(request_log, "CLOSE_SECONDS", 60.0)
+    monkeypatch.setattr(written_aside, "CLOSE_SECONDS", 60.0)
 
 
 def reply(name: str, *, failure: Failure | None = None, tenant: str = "acme") -> Reply:

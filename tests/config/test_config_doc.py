@@ -25,6 +25,7 @@ from penstock.config import (
     Tiers,
     Timeouts,
     Tls,
+    Trace,
     Tracing,
     load,
 )
@@ -40,6 +41,7 @@ SECTIONS = {
     "[auth.jwt]": Jwt,
     "[ledger]": Ledger,
     "[tracing]": Tracing,
+    "[trace]": Trace,
     "[limits]": Limits,
     "[idempotency]": Idempotency,
     "[timeouts]": Timeouts,

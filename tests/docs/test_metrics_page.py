@@ -79,6 +79,8 @@ key = "{pair.key}"
 url = "sqlite:///ledger.db"
 [tracing]
 endpoint = "http://127.0.0.1:1"
+[trace]
+record = "arrivals.csv"
 [models.sim]
 target = "sim:1ms"
 deterministic = true
@@ -96,7 +98,7 @@ def test_each_role_over_redis_shows_what_is_documented_of_it() -> None:
         for name, admin in installation.admins.items():
             role = name.partition("-")[0]
             text = call(admin, "GET", "/metrics", headers=ACCEPT).body.decode()
-            check(text, role, without="penstock_(tls_|ledger_|trace_)")
+            check(text, role, without="penstock_(tls_|ledger_|trace_|recorded_)")
 
 
 @pytest.mark.parametrize("role", ["gateway", "batcher", "worker"])

@@ -141,3 +141,15 @@ def test_the_debug_variable_shows_where_a_mistake_was_noticed(workplace: Path) -
     ended = penstock("serve", "ap.py:batchstring", directory=workplace, environment={"PENSTOCK_DEBUG": "1"})
     assert ended.returncode == 2
     assert "Traceback (most recent call last):" in ended.stderr
+
+
+def test_a_record_that_cannot_be_written_is_named(workplace: Path) -> None:
+    said = mistake(workplace, "app.py:batchstring", *ANY_PORT, "--record", "missing/arrivals.csv")
+    assert "trace.record: cannot write missing/arrivals.csv (No such file or directory)" in said
+    (workplace / "notes.txt").write_text("mine\n")
+    assert "(it holds something else)" in mistake(
+        workplace, "app.py:batchstring", *ANY_PORT, "--record", "notes.txt"
+    )
+    small = ("--config", "small.toml")
+    (workplace / "small.toml").write_text('[trace]\nrecord = "a.csv"\nlimit = "1KB"\n')
+    assert "trace.limit must be at least 64KiB" in mistake(workplace, "app.py:batchstring", *ANY_PORT, *small)

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UserMistake
-from penstock.load.arrivals import bursty, poisson, trace, uniform
+from penstock.load.arrivals import burstiness, bursty, poisson, trace, uniform
+from penstock.load.recorded import read
 
 HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
 
@@ -59,21 +60,21 @@ def test_bursts_keep_the_mean_rate_and_reach_the_factor() -> None:
 def test_a_trace_is_scaled_to_the_rate_with_its_order_and_lengths_kept(tmp_path: Path) -> None:
     stamps = ("18:17:03.0000000,10", "18:17:04.5000000,20", "18:17:07.0000001,30")
     rows = "".join(f"2023-11-16 {stamp},1\n" for stamp in stamps)
-    times, tokens, credit = trace(write(tmp_path, rows), rate=2)
+    times, tokens, sizes, credit = trace(write(tmp_path, rows), rate=2)
     assert list(times) == pytest.approx([0, 0.375, 1.0])
-    assert (list(tokens), credit) == ([10, 20, 30], "")
+    assert (list(tokens), sizes, credit) == ([10, 20, 30], None, "")
 
 
 def test_a_trace_is_cut_at_the_duration(tmp_path: Path) -> None:
     rows = "".join(f"2023-11-16 18:17:{second:02},{second},1\n" for second in range(60))
-    times, tokens, _ = trace(write(tmp_path, rows), rate=10, duration=2)
+    times, tokens, _, _ = trace(write(tmp_path, rows), rate=10, duration=2)
     assert (len(times), len(tokens)) == (20, 20)
     assert times[-1] < 2
 
 
 def test_requests_written_out_of_order_are_put_in_order(tmp_path: Path) -> None:
     rows = "2023-11-16 18:17:05,5,1\n2023-11-16 18:17:03,3,1\n2023-11-16 18:17:04,4,1\n"
-    times, tokens, _ = trace(write(tmp_path, rows), rate=1)
+    times, tokens, _, _ = trace(write(tmp_path, rows), rate=1)
     assert (list(times), list(tokens)) == ([0, 1, 2], [3, 4, 5])
 
 
@@ -115,3 +116,29 @@ def test_a_rate_or_duration_of_nothing_is_explained() -> None:
         uniform(1, -1)
     with pytest.raises(UserMistake, match="factor above 1"):
         bursty(1, 1, 1, 1, Random(1))
+
+
+def test_what_a_server_recorded_has_sizes_tiers_and_tenants(tmp_path: Path) -> None:
+    path = tmp_path / "arrivals.csv"
+    path.write_text(
+        "TIMESTAMP,ContextTokens,InputBytes,OutputBytes,Tenant,Tier,Model\n"
+        "2026-01-01 00:00:02.5,10,40,8,0,paid,it\n"
+        "2026-01-01 00:00:01.5,30,80,8,1,free,it\n"
+        "2026-01-01 00:00:03.5,,,,1,,it\n"  # it was refused
+        "2026-01-01 00:00:09.5,7,7,7,2,free,other\n"
+    )
+    found = read(path, "it")
+    assert (list(found.tokens), list(found.sizes or ())) == ([30, 10, 20], [80, 40, 60])
+    assert found.rate == pytest.approx(1.0)
+    assert (found.tiers, found.tenants) == ({"paid": 0.5, "free": 0.5}, 2)
+    assert len(read(path).times) == 4
+    with pytest.raises(UserMistake, match="at least two requests of other, this one has 1"):
+        read(path, "other")
+    times, tokens, sizes, _ = trace(path, rate=1.0, duration=1.5)
+    assert len(times) == len(tokens) == len(sizes or ()) == 3
+
+
+def test_how_bursty_arrivals_are() -> None:
+    assert burstiness([]) == 1.0
+    assert burstiness(uniform(10.0, 20.0)) == pytest.approx(1.0, abs=0.1)
+    assert burstiness(sorted([*uniform(10.0, 20.0), *[5.5] * 90])) == pytest.approx(100 / 14.5, rel=0.05)

@@ -11,6 +11,7 @@ from penstock.bench.options import Target
 from penstock.load.traffic import Traffic, make_schedule
 
 CHARACTERS_PER_TOKEN = 4  # about as in English text
+QUOTES = 2  # bytes of a JSON text that are none of its own: a recorded size counts them
 _NUMBER = b"%08x"  # begins each input, so that all differ and no cache answers for the model
 
 
@@ -58,8 +59,11 @@ class Shape(Traffic):
 def make_plan(shape: Shape, target: Target) -> Plan:
     schedule = make_schedule(shape)
     lengths: Sequence[int] = ()
-    if schedule.tokens is not None and shape.payload is None and shape.payload_size is None:
-        lengths = [count * CHARACTERS_PER_TOKEN for count in schedule.tokens]
+    if shape.payload is None and shape.payload_size is None:
+        if schedule.sizes is not None:
+            lengths = [max(0, size - QUOTES) for size in schedule.sizes]
+        elif schedule.tokens is not None:
+            lengths = [count * CHARACTERS_PER_TOKEN for count in schedule.tokens]
     askers = Random(f"{shape.seed}/clients")  # random numbers of their own, so that the times stay the same
     choice, templates = _templates(shape, target, lengths, len(schedule.times), askers)
     return Plan(

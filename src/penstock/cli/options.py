@@ -66,6 +66,9 @@ class Clients:
         bool, "auth.allow_anonymous", "--allow-anonymous",
         about="With --auth none: let anybody ask, from wherever.",
     )  # fmt: skip
+    record = setting(
+        str, "trace.record", about="A file for arrival times and sizes, to replay and tune by; no payload."
+    )
     tls_cert = setting(
         str, "tls.certificate", "--tls-cert", about="Serve with TLS: a certificate and its chain, in PEM."
     )

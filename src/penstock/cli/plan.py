@@ -17,7 +17,8 @@ from penstock.cli.ask_admin import ask
 from penstock.cli.options import seconds_of
 from penstock.cli.progress import Line
 from penstock.errors import UserMistake
-from penstock.load.arrivals import burstiness, recorded_rate
+from penstock.load.arrivals import burstiness
+from penstock.load.recorded import read
 from penstock.load.traffic import Traffic, make_schedule
 from penstock.units import SIZE_HINT, parse_size
 
@@ -105,7 +106,7 @@ def plan(
         raise UserMistake("--trace has its own bursts: leave out --bursts")
     given, current = _curve(curve, from_, model, max_batch)
     if rate is None and trace is not None:
-        rate = recorded_rate(trace)
+        rate = read(trace).rate
     rate = current if rate is None else rate
     if not rate:
         raise UserMistake("--rate is missing: how many requests a second arrive? --rate 1000")

@@ -25,6 +25,7 @@ from penstock.config.sections import (
     Tiers,
     Timeouts,
     Tls,
+    Trace,
     Tracing,
 )
 
@@ -48,6 +49,7 @@ __all__ = [
     "Tiers",
     "Timeouts",
     "Tls",
+    "Trace",
     "Tracing",
     "doubts",
     "find_file",

@@ -20,6 +20,7 @@ from penstock.config.sections import (
     Tiers,
     Timeouts,
     Tls,
+    Trace,
     Tracing,
 )
 from penstock.config.time_limits import PARTS, TimeLimits, decide, time_limits
@@ -45,6 +46,7 @@ class Config:
     auth: Auth = Auth()  # noqa: RUF009
     ledger: Ledger = Ledger()  # noqa: RUF009
     tracing: Tracing = Tracing()  # noqa: RUF009
+    trace: Trace = Trace()  # noqa: RUF009
     redis: Redis = Redis()  # noqa: RUF009
     limits: Limits = Limits()  # noqa: RUF009
     idempotency: Idempotency = Idempotency()  # noqa: RUF009

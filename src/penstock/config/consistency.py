@@ -13,10 +13,11 @@ from penstock.config.sections import SUM, GrpcEndpoint, HttpEndpoint, Model
 from penstock.config.time_limits import PARTS, decide
 from penstock.config.toml import dotted, toml
 from penstock.errors import UserMistake
-from penstock.units import write_duration
+from penstock.units import write_duration, write_size
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")  # a name that goes into URLs and metrics
 _EVERYWHERE = ("0.0.0.0", "::", "")
+LEAST_RECORD = 64 * 1024  # bytes
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -39,6 +40,11 @@ def _contradictions(config: Config) -> Iterator[tuple[str, str]]:
             yield f"tls.{name}", "is of no use without tls.certificate"
     if config.redis.name and not _PLAIN_NAME.fullmatch(config.redis.name):
         yield "redis.name", "may have letters, digits, '.', '_' and '-' only, at most 128 of them"
+    if config.trace.limit < LEAST_RECORD:
+        yield (
+            "trace.limit",
+            f"must be at least {write_size(LEAST_RECORD)}: less would hold hardly any requests",
+        )
     if config.tracing.endpoint and not is_http_url(config.tracing.endpoint):
         yield "tracing.endpoint", "must be a URL such as http://127.0.0.1:4318"
     yield from _tier_contradictions(config)

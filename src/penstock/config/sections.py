@@ -174,6 +174,14 @@ class Tracing:
 
 
 @dataclass(frozen=True, slots=True)
+class Trace:
+    """The record of arrivals, which `penstock sim`, `bench`, `plan` and `tune` replay."""
+
+    record: FreeText = ""  # a file; empty: nothing is recorded
+    limit: Bytes = 64 * MIB  # a full file loses its older half
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """The bound of everything that could grow."""
 

@@ -5,16 +5,15 @@ A schedule is a sorted `array('d')` of seconds from its start. The simulator and
 schedules, so that their figures can be compared.
 """
 
-import csv
 from array import array
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
 from penstock.errors import UserMistake
+from penstock.load.recorded import read
 
 
 class Trace(NamedTuple):
@@ -22,6 +21,7 @@ class Trace(NamedTuple):
 
     times: "array[float]"
     tokens: "array[int]"  # how long each prompt was; stands for the length of a payload, or for its cost
+    sizes: "array[int] | None"  # bytes of each payload; None if the trace does not say it
     credit: str  # the source that a figure made from it must name; empty if unknown
 
 
@@ -71,79 +71,27 @@ def bursty(rate: float, duration: float, factor: float, period: float, rng: Rand
 
 
 def trace(path: Path, rate: float, duration: float | None = None) -> Trace:
-    """Returns the requests of an Azure LLM trace in their order, the gaps scaled to a mean of `rate` a second."""
+    """Returns the requests of a recorded trace in their order, the gaps scaled to a mean of `rate` a second."""
     _must_be_positive(rate, 1.0 if duration is None else duration)
-    stamps, tokens = _read(path)
-    span = _span(path, stamps)
-    scale = (len(stamps) - 1) / span / rate
-    times = array("d", ((stamp - stamps[0]) * scale for stamp in stamps))
+    recorded = read(path)
+    first, scale = recorded.times[0], recorded.rate / rate
+    times = array("d", ((time - first) * scale for time in recorded.times))
     if duration is not None:
         while times and times[-1] >= duration:
             times.pop()
-        tokens = tokens[: len(times)]
     credit = (
         "Azure LLM inference trace 2023, Microsoft Azure, CC-BY 4.0" if "azure" in path.name.lower() else ""
     )
-    return Trace(times, tokens, credit)
-
-
-def recorded_rate(path: Path) -> float:
-    """Returns the requests a second of a trace as it was recorded."""
-    stamps, _ = _read(path)
-    return (len(stamps) - 1) / _span(path, stamps)
+    sizes = recorded.sizes
+    return Trace(times, recorded.tokens[: len(times)], sizes and sizes[: len(times)], credit)
 
 
 def burstiness(times: Sequence[float]) -> float:
     """Returns how many requests came in the busiest second, divided by the mean. 1 is even."""
     if not times:
         return 1.0
-    first, seconds = int(times[0]), max(1.0, times[-1] - times[0])
-    return max(1.0, max(Counter(int(time) - first for time in times).values()) / (len(times) / seconds))
-
-
-def _span(path: Path, stamps: "array[float]") -> float:
-    span = stamps[-1] - stamps[0]
-    if span <= 0:
-        raise UserMistake(
-            f"{path}: all requests of this trace come at one instant; a rate needs a span of time"
-        )
-    return span
-
-
-def _read(path: Path) -> "tuple[array[float], array[int]]":
-    stamps, tokens = array("d"), array("L")
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = csv.DictReader(file)
-            missing = {"TIMESTAMP", "ContextTokens"} - set(rows.fieldnames or ())
-            if missing:
-                raise UserMistake(f"{path}: not a trace, the header lacks {' and '.join(sorted(missing))}")
-            for row in rows:
-                try:
-                    stamps.append(_seconds(row["TIMESTAMP"]))
-                    tokens.append(int(row["ContextTokens"]))
-                except (TypeError, ValueError, OverflowError):
-                    raise UserMistake(
-                        f"{path}, line {rows.line_num}: expected a UTC time and a count of tokens, "
-                        f"found {row['TIMESTAMP']!r} and {row['ContextTokens']!r}"
-                    ) from None
-    except OSError as error:
-        raise UserMistake(f"cannot read the trace {path}: {error.strerror}") from None
-    except (UnicodeDecodeError, csv.Error):
-        raise UserMistake(f"{path}: not a trace, expected CSV text") from None
-    if len(stamps) < 2:
-        raise UserMistake(f"{path}: a trace needs at least two requests, this one has {len(stamps)}")
-    # A trace is not always in order: now and then a recorder has written a request just after a later one.
-    order = sorted(range(len(stamps)), key=stamps.__getitem__)
-    return array("d", (stamps[i] for i in order)), array("L", (tokens[i] for i in order))
-
-
-def _seconds(stamp: str) -> float:
-    """Returns a time of a trace as seconds since the epoch. Traces have seven digits after the point. `datetime`
-    reads six, so the fraction is read by itself."""
-    whole, _, fraction = stamp.strip().partition(".")
-    base = datetime.fromisoformat(whole + "+00:00").timestamp()
-    return base + (float(f"0.{fraction}") if fraction else 0.0)
+    first, seconds = times[0], max(1.0, times[-1] - times[0])
+    return max(1.0, max(Counter(int(time - first) for time in times).values()) / (len(times) / seconds))
 
 
 def _must_be_positive(rate: float, duration: float) -> None:

@@ -33,12 +33,13 @@ class Schedule(NamedTuple):
     tokens: "array[int] | None"  # of each request; None unless a trace says it
     measured: float  # seconds, without the warm-up
     source: str  # the source of a trace, which a report must name
+    sizes: "array[int] | None" = None  # bytes of each input; None unless a trace says it
 
 
 def make_schedule(traffic: Traffic) -> Schedule:
     """Returns the schedule. The same seed gives `penstock sim` and `penstock bench` the same times."""
     rng, span, rate = Random(traffic.seed), traffic.warmup + traffic.duration, traffic.rate
-    tokens, source = None, ""
+    tokens, sizes, source = None, None, ""
     if traffic.trace is not None and traffic.arrivals not in ("poisson", "trace"):
         raise UserMistake(
             f"--trace says when requests arrive, and so does --arrivals {traffic.arrivals}: leave one of them out"
@@ -53,7 +54,7 @@ def make_schedule(traffic: Traffic) -> Schedule:
         case "trace":
             if traffic.trace is None:
                 raise UserMistake("--arrivals trace needs --trace FILE")
-            times, tokens, source = arrivals.trace(traffic.trace, rate, span)
+            times, tokens, sizes, source = arrivals.trace(traffic.trace, rate, span)
             span = min(span, times[-1] + 1 / rate)
         case other:
             raise UserMistake(f"--arrivals is poisson, uniform, bursty or trace, not {other!r}")
@@ -62,4 +63,4 @@ def make_schedule(traffic: Traffic) -> Schedule:
             f"nothing arrives after the warm-up of {traffic.warmup:g} s: "
             "raise --rate or --duration, or lower --warmup"
         )
-    return Schedule(times, tokens, span - traffic.warmup, source)
+    return Schedule(times, tokens, span - traffic.warmup, source, sizes)

@@ -14,6 +14,7 @@ from penstock.from_config.tiers import tier_names
 from penstock.logs import write_lines
 from penstock.ports import Clock
 from penstock.roles.ledger import ledger_of
+from penstock.roles.recording import recorder_of
 from penstock.roles.tracing import Role, tracing_of
 from penstock.runtime.observers import Observers
 
@@ -37,12 +38,14 @@ class Observing:
         self.ended = Ended(Clocks(clock, time.time))
         self.ledger = ledger_of(config, loop, clock) if answers else None
         self.request_log = request_log_of(config, loop) if answers else None
+        self.recorder = recorder_of(config, loop, clock) if answers else None
         self.tracing = tracing_of(config, role, loop, clock)
         self.told = Observers(
             self.metrics,
             self.ended,
             self.ledger,
             self.request_log,
+            self.recorder,
             *([] if self.tracing is None else self.tracing.observers),
             # One more observer is one more line here.
         )

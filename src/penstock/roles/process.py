@@ -21,6 +21,7 @@ from penstock.roles.data_plane import tls_gauges, tls_health, unsent_gauges
 from penstock.roles.ledger import ledger_gauges, ledger_health
 from penstock.roles.observers import Observing
 from penstock.roles.overview import OwnOverview
+from penstock.roles.recording import recording_gauges
 from penstock.roles.tracing import tracing_gauges
 from penstock.runtime.condition import WorkerRow
 from penstock.runtime.embedded_server import EmbeddedServer
@@ -48,6 +49,7 @@ class Process:
         self.inside = inside
         self.edge = edge
         self.tls = tls
+        self._recorder = observing.recorder
         self._ledger, self._tracing = observing.ledger, observing.tracing
         self._spool_limit = config.ledger.spool_size
         self.pauses = LoopPauses()
@@ -122,6 +124,7 @@ class Process:
         return replace(
             gauges,
             tls=tls_gauges(self.tls),
+            recording=recording_gauges(self._recorder),
             ledger=ledger_gauges(self._ledger, self._spool_limit),
             unsent=unsent_gauges(self.edge),
         )

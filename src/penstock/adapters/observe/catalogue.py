@@ -227,6 +227,17 @@ TRACE_SPANS = _counter(
 )
 TRACE_WAITING = _gauge("trace_waiting_spans", "spans", "Spans not sent yet", ALL, optional=True)
 
+# ---- recorded arrivals -----------------------------------------------------------------------------------------
+
+RECORDED = _counter(
+    "recorded_requests",
+    "requests",
+    "Arrivals for [trace] record, by what became of them",
+    ASKED,
+    "state",
+    optional=True,
+)
+
 # ---- the process itself ------------------------------------------------------------------------------------
 
 BUILD = _gauge("build_info", "always 1", "What runs here", ALL, "version", "role")

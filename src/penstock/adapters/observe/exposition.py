@@ -77,6 +77,9 @@ class Exposition:
             _ledger(page, gauges.ledger)
         if gauges.tracing is not None:
             _tracing(page, gauges.tracing)
+        if gauges.recording is not None:
+            page.add(c.RECORDED, gauges.recording.recorded, "recorded")
+            page.add(c.RECORDED, gauges.recording.dropped, "dropped")
         self._own(page)
         return page.text()
 

@@ -1,9 +1,8 @@
 """The request log: a line of JSON for each request that has ended, or for some of them. It is one of a gateway's
 observers, if the configuration asks for the log (`roles/observers.py`).
 
-On the event loop a line costs a tuple. A thread of the log's own makes text of the lines that came in one turn of
-the loop, and writes it. If the reader of the log is slow, lines are dropped and counted beyond a bound, and no
-request waits. A line never holds an input, an output, a key, a token, or the message of an error, which may quote
+A thread of the log's own makes text of the lines and writes it (`written_aside`), so no request waits for a slow
+reader. A line never holds an input, an output, a key, a token, or the message of an error, which may quote
 one of them.
 """
 
@@ -14,18 +13,13 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from queue import SimpleQueue
-from threading import Thread
 
-from penstock.loops import kept_thread
+from penstock.adapters.written_aside import MOST_WAITING, WrittenAside
 from penstock.ports import RequestObserver
 from penstock.types import Execution, Refusal, Reply
 from penstock.units import iso_time
 
 log = logging.getLogger("penstock.requests")
-
-MOST_WAITING = 50_000  # lines that are not written yet
-CLOSE_SECONDS = 1.0  # seconds to write what is left
 
 # A line: id, tenant, tier, model, status, when the request arrived, when it ended (None: it was refused), and how
 # it was run.
@@ -45,15 +39,15 @@ class RequestLog(RequestObserver):
         chance: Callable[[], float] = random.random,
         most_waiting: int = MOST_WAITING,
     ) -> None:
-        self._share, self._chance, self._write, self._loop = share, chance, write, loop
+        self._share, self._chance = share, chance
         self._tiers = dict(enumerate(tier_names))
-        self._most_waiting = most_waiting
-        self._lines: list[Line] = []
-        self._handed: SimpleQueue[list[Line] | None] = SimpleQueue()
-        self._given = self._written = 0
-        self.dropped = 0
-        self._told = 0  # how many of the dropped lines the log has told of
-        self._thread: Thread | None = None
+        self._lines: WrittenAside[Line] = WrittenAside(
+            "request log", lambda lines: write(as_text(lines, time.time())), _tell, loop, most_waiting
+        )
+
+    @property
+    def dropped(self) -> int:
+        return self._lines.dropped
 
     def answered(self, replies: Sequence[Reply], now: float) -> None:
         if self._share < 1:
@@ -61,7 +55,7 @@ class RequestLog(RequestObserver):
             replies = [reply for reply in replies if chance() < share]
         if replies:
             tiers = self._tiers
-            self._add(
+            self._lines.add(
                 [
                     (
                         request.request_id,
@@ -80,53 +74,17 @@ class RequestLog(RequestObserver):
 
     def refused(self, refusal: Refusal) -> None:
         if self._share >= 1 or self._chance() < self._share:
-            self._add(
+            self._lines.add(
                 [(refusal.request_id, refusal.tenant, "", refusal.model, refusal.code, 0.0, None, None)]
             )
 
-    def _add(self, lines: list[Line]) -> None:
-        if not self._lines:
-            self._loop.call_soon(self._hand_over)
-        self._lines += lines
-
-    def _hand_over(self) -> None:
-        lines, self._lines = self._lines, []
-        if self._given - self._written + len(lines) > self._most_waiting:
-            self.dropped += len(lines)
-            return
-        if self._thread is None:
-            self._thread = kept_thread("request log", self._write_all)
-            self._thread.start()
-        self._given += len(lines)
-        self._handed.put(lines)
-
     async def close(self) -> None:
-        """Write what is left. Called after the last reply. If the reader of the log has stopped reading, we do not
-        wait for it."""
-        if self._lines:
-            self._hand_over()
-        if self._thread is not None:
-            self._handed.put(None)
-            await self._loop.run_in_executor(None, self._thread.join, CLOSE_SECONDS)
+        """Write what is left. Called after the last reply."""
+        await self._lines.close()
 
-    # ---- the thread ----------------------------------------------------------------------------------------
 
-    def _write_all(self) -> None:
-        while (lines := self._handed.get()) is not None:
-            written = False
-            try:
-                self._write(as_text(lines, time.time()))
-                written = True
-            except OSError:
-                pass  # nobody reads the log any more, so there is nobody to tell
-            finally:
-                self.dropped += 0 if written else len(lines)
-                self._written += len(lines)
-            if self.dropped > self._told:
-                self._told, dropped = self.dropped, self.dropped - self._told
-                log.warning(
-                    "the log was read too slowly: lines of requests are missing", extra={"lines": dropped}
-                )
+def _tell(dropped: int) -> None:
+    log.warning("the log was read too slowly: lines of requests are missing", extra={"lines": dropped})
 
 
 def as_text(lines: Sequence[Line], now: float) -> str:
