@@ -84,7 +84,7 @@ def test_the_worst_model_is_named() -> None:
     well = report(Counts(OK), standing(41.0))
     full = report(Counts(OK), standing(95.0), model="rank")
     verdict = seen(well, full, workers=(worker(), worker(model="rank"))).verdict
-    assert (verdict.says, verdict.model) == ("rank: nearly full: 95 % of capacity.", "rank")
+    assert (verdict.says, verdict.model) == ("rank: nearly full, 95 % of capacity.", "rank")
 
 
 @pytest.mark.parametrize(

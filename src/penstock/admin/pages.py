@@ -25,13 +25,14 @@ KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".s
 # What is served, by its path. Nothing else of the folder is.
 FILES = {
     "/": "page.html",
-    "/page/page.js": "page.js",
-    "/page/page.css": "page.css",
-    "/page/charts.js": "charts.js",
-    "/page/icon.svg": "icon.svg",
-    "/page/uPlot.iife.min.js": "uPlot.iife.min.js",
-    "/page/uPlot.min.css": "uPlot.min.css",
-}
+    **{
+        f"/page/{name}": name
+        for name in (
+            "page.css", "page.js", "charts.js", "letters.js", "past.js", "stream.js", "tables.js", "words.js",
+            "icon.svg", "uPlot.iife.min.js", "uPlot.min.css",
+        )
+    },
+}  # fmt: skip
 
 
 def page_routes() -> list[Route]:

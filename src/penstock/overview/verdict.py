@@ -64,17 +64,16 @@ def _when_not_ready(reason: str) -> str:
 
 def _findings(model: ModelLook, workers: Sequence[WorkerLook], *, alone: bool) -> Iterator[Verdict]:
     own = [worker for worker in workers if worker.model == model.name]
-    about = "" if alone else f"{model.name}: "
-    for level, says, advice in (
+    found = (
         *_without_workers(model, own),
         *_failing(model),
         *_refusing(model),
         *_near(model),
         *_missing(own),
-    ):
-        yield Verdict(
-            level, about + says if alone else about + says[:1].lower() + says[1:], advice, model.name
-        )
+    )
+    for level, says, advice in found:
+        named = f"{model.name}: {says[0].lower()}{says[1:].replace(': ', ', ', 1)}"
+        yield Verdict(level, says if alone else named, advice, model.name)
 
 
 Finding = tuple[Level, str, str]
