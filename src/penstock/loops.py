@@ -33,7 +33,7 @@ Make = Callable[[], Coroutine[Any, Any, None]]
 _within: "ContextVar[tuple[str, Counter[str]] | None]" = ContextVar("within", default=None)
 
 
-class GivenUp(Exception):
+class PartGivenUp(Exception):
     """A part of a loop has failed too often."""
 
 
@@ -49,7 +49,7 @@ class Failures:
     def note(self, error: BaseException | None, now: float) -> float:
         """Notes a failure; returns how many seconds to wait before the next start."""
         self.error = "it returned" if error is None else f"{type(error).__name__}: {error}"[:LONGEST_ERROR]
-        self._recent.extend([now] * (MOST if isinstance(error, GivenUp) else 1))
+        self._recent.extend([now] * (MOST if isinstance(error, PartGivenUp) else 1))
         return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (self.count(now) - 1))
 
     def count(self, now: float) -> int:
@@ -124,7 +124,7 @@ class Loops:
         try:
             if error is None:
                 assert self._given_up is not None
-                raise GivenUp(await self._given_up)
+                raise PartGivenUp(await self._given_up)
         finally:
             await self.close()
 

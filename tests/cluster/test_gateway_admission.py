@@ -9,7 +9,7 @@ from runtime_kit import ask
 from town import Town
 
 from penstock.cluster.gateway_admission import GatewayAdmission
-from penstock.cluster.gateway_room import COUNTED_FOR, Room
+from penstock.cluster.gateway_room import COUNTED_FOR, GatewayRoom
 from penstock.errors import Overloaded
 from penstock.testing import Recorder, run_virtual
 from penstock.types import Ask
@@ -20,7 +20,7 @@ def test_many_are_refused_at_once_if_the_gateway_has_no_room_for_them_all(
     waiting: int, more: int, refused: bool
 ) -> None:
     registry, publisher = SimpleNamespace(members={"batchers": {}}), SimpleNamespace(down=False)
-    room = Room(10, lambda: ["somebody else"] * waiting)
+    room = GatewayRoom(10, lambda: ["somebody else"] * waiting)
     admission = GatewayAdmission(
         cast(Any, registry), cast(Any, publisher), lambda: waiting, room, memory_limit=0.9
     )
@@ -30,7 +30,7 @@ def test_many_are_refused_at_once_if_the_gateway_has_no_room_for_them_all(
 
 def test_the_last_tenth_is_for_those_with_less_than_an_even_share() -> None:
     waiting = ["loud"] * 85 + ["quiet"] * 4
-    room = Room(100, lambda: waiting)
+    room = GatewayRoom(100, lambda: waiting)
 
     def full(tenant: str, now: float = 0.0, more: int = 0) -> bool:
         return room.is_full(len(waiting), tenant, now, more)
@@ -48,7 +48,7 @@ def test_the_last_tenth_is_for_those_with_less_than_an_even_share() -> None:
 def test_what_was_let_in_since_they_were_counted_counts_too() -> None:
     """A third of ten, where two wait and one may come, is less than four."""
     waiting = ["loud"] * 6 + ["quiet"] * 3
-    room = Room(10, lambda: waiting)
+    room = GatewayRoom(10, lambda: waiting)
     assert not room.is_full(9, "quiet", 0.0)
     room.let_in(9, "quiet")
     assert room.is_full(9, "quiet", 0.0)

@@ -289,7 +289,7 @@ def test_what_hangs_of_those_who_are_set_apart_opens_no_breaker_and_gives_nobody
         assert len(batcher.step(now).dispatches) == 1
         finish(batcher, FIRST, TIMED_OUT, now + 1.0)
         batcher.step(now + 1.0)
-    assert (batcher.fleet.healthy, batcher.parts.patience.in_a_row) == (1, 0)
+    assert (batcher.fleet.healthy, batcher.parts.batch_limits.in_a_row) == (1, 0)
 
 
 def test_who_shared_a_batch_with_it_goes_at_once() -> None:

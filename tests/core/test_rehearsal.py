@@ -6,8 +6,8 @@ from core_kit import ask, batcher_with, finish, offer, outputs, worker
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.core.batch_limits import LEARNED
 from penstock.core.ladder import ladder
-from penstock.core.patience import LEARNED
 from penstock.core.rules import BatchingRules
 from penstock.types import Rung, WarmUp
 

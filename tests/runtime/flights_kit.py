@@ -6,7 +6,7 @@ from itertools import count
 from runtime_kit import Observed
 
 from penstock.adapters.memory import MemoryBroker
-from penstock.core.memory import Memory
+from penstock.core.remembered_answers import RememberedAnswers
 from penstock.errors import OverQuota, Refused
 from penstock.quota import Limits
 from penstock.runtime.collapse.flight import AnswerMemory, Flight
@@ -71,7 +71,7 @@ class Airport:
         self.refusals: list[Refused | None] = []  # of those that come next, before that
         self.observed = Observed()
         self.limiter = CountingLimiter()
-        self.memory: AnswerMemory = Memory(100, 1 << 20)
+        self.memory: AnswerMemory = RememberedAnswers(100, 1 << 20)
         self.wheel = Wheel(loop, loop.time)
         self.tasks = TaskStore(self.wheel, loop.time, loop.time, max_tasks=10, max_bytes=1_000_000, ttl=60.0)
         broker = MemoryBroker[Passenger]()

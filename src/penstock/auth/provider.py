@@ -38,7 +38,7 @@ class ProviderSettings:
         parts = urlsplit(self.url)
         if parts.scheme not in ("https", "http") or not parts.hostname:
             raise UserMistake("auth.jwt.jwks_url must start with https://")
-        if parts.scheme == "http" and not (self.allow_http or _is_this_machine(parts.hostname)):
+        if parts.scheme == "http" and not (self.allow_http or is_this_machine(parts.hostname)):
             raise UserMistake(
                 "auth.jwt.jwks_url must start with https://, since keys could be forged on the way; if you trust"
                 " the network, set auth.jwt.allow_http = true"
@@ -134,7 +134,8 @@ class Provider:
             return bytes(body)
 
 
-def _is_this_machine(host: str) -> bool:
+def is_this_machine(host: str) -> bool:
+    """Whether only this machine can be reached under that name or address, and reach it."""
     if host == "localhost":
         return True
     try:

@@ -21,8 +21,8 @@ from penstock.ports.bus import Aside
 from penstock.ports.registry import Registry
 from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.desk import Admit, Desk
+from penstock.runtime.desks import follow_versions
 from penstock.runtime.parameter_filter import with_scalars_only
-from penstock.runtime.sharing import follow_versions
 from penstock.words.announcements import ModelAnnouncement
 
 

@@ -29,6 +29,7 @@ from penstock.ports.bus import Bus
 from penstock.ports.records import Records
 from penstock.ports.shards import Shards
 from penstock.runtime.observers import Observers
+from penstock.runtime.pump import Pump
 from penstock.types import Failure, Outcome, Refusal, Reply, Result, WorkerId
 from penstock.words.heartbeats import BatcherHeartbeat
 from penstock.words.messages import Finished, Message
@@ -125,12 +126,9 @@ class BatcherMember(Member):
     # ---- requests ----------------------------------------------------------------------------------------
 
     def _take(self, request: Queued) -> None:
-        pump = self._pumps.get(request.model)
+        pump = self._pump_of(request)
         if pump is None:
-            self._refuse(request, NO_MODEL)
             return
-        if not 0 <= request.tier < self._tiers:
-            self._find_tier(request)
         refused = self._admissions[request.model].refusal(request, self._clock())
         if refused is not None:
             self._observer.refused(
@@ -143,13 +141,19 @@ class BatcherMember(Member):
     def _inherit(self, request: Queued) -> None:
         """Take in a request that another batcher left, or that came while no batcher was there. It was accepted
         before, so admission is not asked again."""
+        pump = self._pump_of(request)
+        if pump is None:
+            return
+        pump.offer(request)
+
+    def _pump_of(self, request: Queued) -> Pump | None:
+        """The pump of the request's model. None: the model is not known here, and the request was refused."""
         pump = self._pumps.get(request.model)
         if pump is None:
             self._refuse(request, NO_MODEL)
-            return
-        if not 0 <= request.tier < self._tiers:
+        elif not 0 <= request.tier < self._tiers:
             self._find_tier(request)
-        pump.offer(request)
+        return pump
 
     def _find_tier(self, request: Queued) -> None:
         """Serve a request of an unknown tier as one of the lowest. A gateway that is configured with more tiers

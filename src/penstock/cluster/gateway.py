@@ -19,7 +19,7 @@ from penstock.cluster.announced_desks import AnnouncedDesks
 from penstock.cluster.condition import still_loading
 from penstock.cluster.dead_letters import DeadLetters
 from penstock.cluster.gateway_admission import GatewayAdmission
-from penstock.cluster.gateway_room import Room
+from penstock.cluster.gateway_room import GatewayRoom
 from penstock.cluster.idempotency import KeyedDesk
 from penstock.cluster.inquiries import Inquiries
 from penstock.cluster.member import Member
@@ -38,10 +38,9 @@ from penstock.ports.shards import Shards
 from penstock.ports.tasks import EndedTasks
 from penstock.runtime.collapse.flight import Flight
 from penstock.runtime.collapse.shared_answers import SharedAnswers
-from penstock.runtime.desk import desk_gauges
+from penstock.runtime.desks import counts_of, desk_gauges
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.ids import random_ids
-from penstock.runtime.sharing import counts_of
 from penstock.runtime.waiters import OUT_OF_TIME
 from penstock.runtime.wheel import Wheel
 from penstock.types import REASONS, Accepted, Execution, Failure, Outcome, Reply, WorkerId
@@ -82,7 +81,7 @@ class GatewayMember(Member):
         self.publisher = shards.publisher(self.name, clock, limits.max_queue, limits.max_queue_bytes)
         self.publisher.on_failed = self._not_published
         self._admission = GatewayAdmission(
-            self.registry, self.publisher, self._waiting, Room(limits.max_queue, self._whose),
+            self.registry, self.publisher, self._waiting, GatewayRoom(limits.max_queue, self._whose),
             memory_limit=config.redis.memory_limit,
         )  # fmt: skip
         self._desks = AnnouncedDesks(

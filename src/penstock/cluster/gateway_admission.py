@@ -9,7 +9,7 @@ A gateway knows whether the store is up and has room, whether a batcher is there
 from collections.abc import Callable
 from math import inf
 
-from penstock.cluster.gateway_room import Room
+from penstock.cluster.gateway_room import GatewayRoom
 from penstock.errors import Overloaded, Refused, StoreDown, Unacceptable
 from penstock.ports.registry import Registry
 from penstock.ports.shards import Publisher
@@ -28,7 +28,7 @@ class GatewayAdmission:
         registry: Registry,
         publisher: Publisher,
         waiting: Callable[[], int],
-        room: Room,
+        room: GatewayRoom,
         *,
         memory_limit: float,
     ) -> None:

@@ -18,7 +18,7 @@ from penstock.core.refusal import ROOM, is_beyond_share
 COUNTED_FOR = 0.25  # seconds
 
 
-class Room:
+class GatewayRoom:
     def __init__(self, most: int, tenants: Callable[[], Iterable[str]]) -> None:
         """`most`: how many requests may wait. `tenants`: returns the tenant of each request that waits."""
         self.most = most

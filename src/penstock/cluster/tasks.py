@@ -52,14 +52,14 @@ class RemoteTask:
         self._record = await tasks.find(record.id, record.tenant)
 
 
-class Held:
+class TaskInFlight:
     """A task that its tenant's quota counts as in flight, until a notice says that it is over, or its deadline
     comes."""
 
     __slots__ = ("_all", "_name", "_on_end", "settled", "when")
 
     def __init__(
-        self, among: "dict[str, Held]", name: str, on_end: Callable[[str], None], when: float
+        self, among: "dict[str, TaskInFlight]", name: str, on_end: Callable[[str], None], when: float
     ) -> None:
         self._all = among
         self._name = name
@@ -92,7 +92,7 @@ class TaskDesk:
         self.publisher = publisher
         self._clock, self._wall_clock = clock, wall_clock
         self._wheel = wheel
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, TaskInFlight] = {}
         self._accepting = Unbroken()
 
     async def accept(self, reserved: Reservation) -> RemoteTask:
@@ -119,7 +119,7 @@ class TaskDesk:
             await self._send(request)
             return
         # This comes before the task is sent, since it may be over before `_send` returns.
-        held = Held(
+        held = TaskInFlight(
             self._held, task_name(request.tenant, request.request_id), reserved.over, request.deadline
         )
         self._wheel.add(held)

@@ -38,7 +38,7 @@ class Aftermath:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._ids, self._curve, self._fleet, self._lanes = parts.ids, parts.curve, parts.fleet, parts.lanes
-        self._delivery, self._patience = parts.delivery, parts.patience
+        self._delivery, self._limits = parts.delivery, parts.batch_limits
         self._apart, self._caution = parts.apart, parts.caution
         self._effects = Effects()  # the effects of batches that have ended since the last step
 
@@ -121,7 +121,7 @@ class Aftermath:
     ) -> None:
         seconds = execution.seconds - result.held_up
         worker.pressure = result.pressure
-        self._patience.succeeded()
+        self._limits.succeeded()
         self._parts.padded.add(result.executed or batch.size, result.padding)
         if self._parts.safe_sizes.known:
             self._parts.safe_sizes.fitted(worker.id, self._shape(batch), result.executed or batch.size, now)
@@ -198,12 +198,12 @@ class Aftermath:
         if batch.apart:
             self._fleet.refused(worker)
             return
-        self._patience.ran_out()
-        everything = self._patience.in_a_row >= HUNG
+        self._limits.ran_out()
+        everything = self._limits.in_a_row >= HUNG
         if batch.suspect and not everything:
             self._fleet.refused(worker)
         else:
-            early = batch.limit < self._patience.processing
+            early = batch.limit < self._limits.processing
             self._fleet.failed(worker, now, at_once=everything or not early or worker.failures > 0)
 
     def _retry_later(self, worker: Worker, batch: Sealed, failure: Failure, now: Seconds) -> None:

@@ -209,7 +209,7 @@ class Batcher:
         worker = self.fleet.workers.setdefault(worker_id, Worker(worker_id))
         for rung in warm_up.rungs:
             worker.meets(rung.size)
-            self.parts.patience.rehearsed += self.parts.rehearsals.learn(rung, real=warm_up.real)
+            self.parts.batch_limits.rehearsed += self.parts.rehearsals.learn(rung, real=warm_up.real)
         if warm_up.too_large is not None:
             shape = warm_up.length.bit_length() if self.rules.group_lengths else 0
             self.parts.safe_sizes.did_not_fit(worker_id, shape, warm_up.too_large, now)

@@ -8,6 +8,7 @@ Each part has rules of its own. What is worked out from several parts is here.
 from math import inf
 
 from penstock.core.apart import Apart
+from penstock.core.batch_limits import BatchLimits
 from penstock.core.buffer import Depth
 from penstock.core.caution import Caution
 from penstock.core.delivery import Delivery
@@ -16,7 +17,6 @@ from penstock.core.fleet import Fleet
 from penstock.core.lane import Lanes
 from penstock.core.meters import RateMeter
 from penstock.core.padded import PaddedShare
-from penstock.core.patience import Patience
 from penstock.core.queued import BatchIds
 from penstock.core.rehearsal import Rehearsals
 from penstock.core.rules import BatchingRules
@@ -28,8 +28,22 @@ DOUBT = 0.3  # seconds without a batch after which the learned times are doubted
 
 class Parts:
     __slots__ = (
-        "apart", "caution", "curve", "delivery", "depth", "draining", "fleet", "ids", "lanes", "last_finish",
-        "padded", "patience", "rehearsals", "rules", "safe_sizes", "used_up",
+        "apart",
+        "batch_limits",
+        "caution",
+        "curve",
+        "delivery",
+        "depth",
+        "draining",
+        "fleet",
+        "ids",
+        "lanes",
+        "last_finish",
+        "padded",
+        "rehearsals",
+        "rules",
+        "safe_sizes",
+        "used_up",
     )  # fmt: skip
 
     def __init__(self, rules: BatchingRules) -> None:
@@ -39,7 +53,7 @@ class Parts:
         self.depth = Depth(len(rules.tiers.weights))
         self.fleet = Fleet(rules.breaker_failures, rules.breaker_cooldown, shared=rules.shared)
         self.delivery = Delivery(rules.retries)
-        self.patience = Patience(rules.processing)
+        self.batch_limits = BatchLimits(rules.processing)
         self.rehearsals = Rehearsals(self.curve)
         self.lanes = Lanes(rules, self.depth, self.curve)
         self.apart = Apart(rules, self.curve)

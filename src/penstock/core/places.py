@@ -7,8 +7,10 @@ taken for each other by accident.
 Hashing a whole input is dear, and most inputs are unlike all others. So a few bytes of an input, its glance, are
 looked up first: if no other has the same glance, no other is the same.
 
-There is one `Places` for a gateway. It belongs to `core/memory`, which keeps answers in it. `runtime/collapse`
-looks every request for a deterministic model up in the same one, and puts in those that are under way."""
+There is one `Places` for a gateway. It belongs to `remembered_answers`, which keeps answers in it.
+`runtime/collapse` looks every request for a deterministic model up in the same one, and puts in those that are
+under way.
+"""
 
 from typing import Generic, TypeVar
 

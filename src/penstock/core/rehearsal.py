@@ -6,7 +6,7 @@ run in its warm-up, and `aftermath` which sizes real batches have had.
 - Times of made-up inputs count until a real batch has been learned from. After that they might mislead.
 - Times of a real input, run again in idle moments, count for sizes that no real batch has had.
 - Neither says how long a batch may take at most, since real inputs may be larger: no batch is cut short until eight
-  real ones have been run (`patience`).
+  real ones have been run (`batch_limits`).
 """
 
 from statistics import median

@@ -32,7 +32,7 @@ class Sealing:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._rules, self._ids, self._curve, self._fleet = parts.rules, parts.ids, parts.curve, parts.fleet
-        self._lanes, self._delivery, self._patience = parts.lanes, parts.delivery, parts.patience
+        self._lanes, self._delivery, self._limits = parts.lanes, parts.delivery, parts.batch_limits
         self._apart, self._caution = parts.apart, parts.caution
         self._policy: Policy = POLICIES[parts.rules.policy]
         self._turns = Turns()
@@ -288,7 +288,7 @@ class Sealing:
             batch.parameters = b"[" + b",".join(parameters) + b"]"
         batch.hurried = batch.suspect and (batch.size > 1 or self._delivery.waiting > 0)
         known = self._lanes.own_curve_of(batch.requests[0])
-        batch.limit = self._patience.limit(known, batch.size, hurry=batch.hurried)
+        batch.limit = self._limits.limit(known, batch.size, hurry=batch.hurried)
 
     def _send(self, worker: Worker, batch: Sealed, now: Seconds, effects: Effects) -> None:
         self._make_ready(batch)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from penstock.doors.charges import Charges
-from penstock.doors.door import AskingDoor, Door, Inside, Tasks, TellingDoor, Visit
+from penstock.doors.door import AskingDoor, BecomesTask, Door, Inside, TellingDoor, Visit
 from penstock.doors.every_answer import failed
 from penstock.doors.idempotency import KeyedAnswer, idempotency_key
 from penstock.doors.inputs import is_plain
@@ -268,9 +268,9 @@ class DataPlane:
     def _becomes_task(self, door: AskingDoor, asks: Sequence[Ask], preferred: bool | None) -> bool:
         """Whether the asks become a task. `preferred`: what the client says in Prefer, which goes before the
         model's setting; None: nothing."""
-        if door.tasks is Tasks.NEVER or len(asks) > 1:
+        if door.tasks is BecomesTask.NEVER or len(asks) > 1:
             return False
-        if preferred is None and door.tasks is Tasks.AS_MODEL:
+        if preferred is None and door.tasks is BecomesTask.AS_MODEL:
             return asks[0].model in self._asynchronous
         return bool(preferred)
 

@@ -80,7 +80,7 @@ class Door(ABC):
         return refused(*statuses)
 
 
-class Tasks(Enum):
+class BecomesTask(Enum):
     """When a request becomes a task, whose answer is fetched later."""
 
     NEVER = "never"
@@ -92,7 +92,7 @@ class AskingDoor(Door):
     """A door that takes a body, JSON or another form, and makes asks of it, for the gateway."""
 
     methods: ClassVar[tuple[str, ...]] = ("POST",)
-    tasks: ClassVar[Tasks] = Tasks.NEVER
+    tasks: ClassVar[BecomesTask] = BecomesTask.NEVER
     others: ClassVar[bool] = False  # whether the door also reads bodies that are not JSON
 
     @abstractmethod

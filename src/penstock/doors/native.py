@@ -11,7 +11,7 @@ import msgspec
 
 from penstock.doors.answer_forms import in_form
 from penstock.doors.binary import Binary
-from penstock.doors.door import AskingDoor, Inside, Tasks
+from penstock.doors.door import AskingDoor, BecomesTask, Inside
 from penstock.doors.every_answer import usual_of
 from penstock.doors.inputs import (
     BACKSLASH,
@@ -49,7 +49,7 @@ class Inference(AskingDoor):
     """The full form: a body with everything that a client may say of a request."""
 
     path = "/v1/inference"
-    tasks = Tasks.AS_MODEL
+    tasks = BecomesTask.AS_MODEL
     others = True
 
     def __init__(self, inside: Inside) -> None:
@@ -121,7 +121,7 @@ class ShortInference(AskingDoor):
     even if the model's setting makes tasks, unless it asks for a task."""
 
     path = "/api/inference"
-    tasks = Tasks.IF_ASKED
+    tasks = BecomesTask.IF_ASKED
 
     def __init__(self, inside: Inside) -> None:
         super().__init__(inside)

@@ -20,7 +20,7 @@ from penstock.types import Reply
 LEFT = "CLIENT_LEFT"  # the error code where a client leaves before anything was decided
 
 
-class Traced:
+class TracedPlane:
     """Implements `edge.app.App`, and hands requests on to another `App`."""
 
     def __init__(self, app: App, tracer: RequestTracer, path_of: Callable[[bytes], str]) -> None:

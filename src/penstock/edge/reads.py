@@ -34,7 +34,7 @@ LEAST = 32 * 1024
 
 
 class Sender(Protocol):
-    """A connection that is not read from."""
+    """A connection whose client sends, and that is read from only when it has its turn."""
 
     state: int
     holder: str  # a tenant, or STRANGERS

@@ -13,7 +13,7 @@ from typing import Protocol
 LEAST = 0.0005  # seconds: a shorter pause is none
 
 
-class Worker(Protocol):
+class InLine(Protocol):
     """Whoever has work that is done in turns: a connection, an answer or a handshake."""
 
     def go_on(self) -> bool:
@@ -25,19 +25,19 @@ class Turns:
     """One line."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, share: float = 0.0) -> None:
-        """`share`: for so many seconds of one turn the workers in line follow each other; 0: one worker for each
+        """`share`: for so many seconds of one turn those in line follow each other; 0: one of them for each
         turn of the loop."""
         self._loop = loop
         self._share = share
-        self._line: OrderedDict[Worker, None] = OrderedDict()  # each stands there once
+        self._line: OrderedDict[InLine, None] = OrderedDict()  # each stands there once
         self._due = self._taking = False
 
     def __len__(self) -> int:
         return len(self._line)
 
-    def wait(self, worker: Worker) -> None:
-        """Put a worker at the end of the line. A worker that stands there already keeps its place."""
-        self._line.setdefault(worker)
+    def wait(self, one: InLine) -> None:
+        """Put it at the end of the line. What stands there already keeps its place."""
+        self._line.setdefault(one)
         if not self._taking:
             self._come_back()
 

@@ -23,7 +23,7 @@ AT_ONCE = 4 * PIECE  # bytes of one answer in one turn
 log = logging.getLogger("penstock.doors")  # this logger lets lines of one kind through once a second
 
 
-class Sender(Protocol):
+class Answering(Protocol):
     """A connection or a stream whose answer waits."""
 
     def push(self) -> None:
@@ -39,7 +39,7 @@ class Unsent:
     __slots__ = ("_edge", "_sender", "full", "head", "held", "holder", "rest")
 
     def __init__(
-        self, edge: "Edge", sender: Sender, tenant: str, rest: memoryview, size: int, head: bytes = b""
+        self, edge: "Edge", sender: Answering, tenant: str, rest: memoryview, size: int, head: bytes = b""
     ) -> None:
         """`head` and then `rest`: what the transport does not have yet. `size`: the bytes that are kept for the
         answer; counting them may make another client give way."""

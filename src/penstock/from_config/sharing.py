@@ -4,7 +4,7 @@ deterministic model where its desk is made, and once for each gateway for the me
 from operator import attrgetter
 
 from penstock.config import Config, Model
-from penstock.core.memory import Memory
+from penstock.core.remembered_answers import RememberedAnswers
 from penstock.runtime.collapse.flight import AnswerMemory
 from penstock.runtime.collapse.once_each import Sameness
 from penstock.runtime.collapse.sharing import Sharing
@@ -36,4 +36,4 @@ def as_announced(name: str, model: Model, former: Sharing | None) -> Sharing | N
 
 
 def memory_of(config: Config) -> AnswerMemory:
-    return Memory(config.limits.max_cache_entries, config.limits.max_cache_bytes)
+    return RememberedAnswers(config.limits.max_cache_entries, config.limits.max_cache_bytes)

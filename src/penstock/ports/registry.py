@@ -7,6 +7,9 @@ from typing import Protocol
 from penstock.words.announcements import ModelAnnouncement
 from penstock.words.heartbeats import Members, WorkerHeartbeat
 
+SILENT = 0.75  # after this part of a lease without a heartbeat, nobody counts on a member
+SOON = 0.002  # seconds to wait beyond the end of a lease, so that it has surely passed
+
 
 class Registry(Protocol):
     """Every process says with each heartbeat that it is there, and learns who else is."""

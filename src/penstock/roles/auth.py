@@ -3,7 +3,6 @@ clients makes a `Doorkeeper`, which keeps the known keys and tokens up to date; 
 request, through `auth/`."""
 
 import asyncio
-import ipaddress
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ from penstock.auth.authenticator import Authenticator
 from penstock.auth.claims import ClaimRules
 from penstock.auth.jwt import JwtSettings, JwtVerifier
 from penstock.auth.keys import KeyRing
-from penstock.auth.provider import ProviderSettings
+from penstock.auth.provider import ProviderSettings, is_this_machine
 from penstock.auth.public_keys import StaticKey
 from penstock.auth.records import KeyStore
 from penstock.auth.watch import KeyWatch
@@ -27,23 +26,13 @@ AGAIN = 1.0  # seconds between two attempts at a store that was away from the st
 log = logging.getLogger("penstock")
 
 
-def is_local(host: str) -> bool:
-    """Whether only this machine can connect to that host."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def mode_in_force(config: Config) -> str:
     """Returns the `auth.mode` that holds. Raises UserMistake if anybody on the network could send requests and the
     configuration does not allow that in so many words."""
     auth, server = config.auth, config.server
     if auth.mode not in ("auto", "none"):
         return auth.mode
-    if not is_local(server.host) and not (auth.mode == "none" and auth.allow_anonymous):
+    if not is_this_machine(server.host) and not (auth.mode == "none" and auth.allow_anonymous):
         raise UserMistake(
             f"server.host is {server.host}, and everybody who can reach it could send requests: say who may with"
             " --auth keys (see penstock keys) or --auth jwt, or let everybody with --auth none --allow-anonymous"
@@ -54,7 +43,7 @@ def mode_in_force(config: Config) -> str:
 def check_admin(config: Config) -> None:
     """Raises UserMistake if the admin plane can be reached from other machines and has no token."""
     server = config.server
-    if not is_local(server.admin_host) and not server.admin_token:
+    if not is_this_machine(server.admin_host) and not server.admin_token:
         raise UserMistake(
             f"the admin plane on {server.admin_host} needs a token: set server.admin_token or"
             " PENSTOCK_SERVER_ADMIN_TOKEN"

@@ -9,7 +9,7 @@ from penstock.doors.cors import CrossOrigin
 from penstock.doors.data_plane import DataPlane
 from penstock.doors.door import HttpLimits, Inside
 from penstock.doors.open_doors import open_doors
-from penstock.doors.traced import Traced
+from penstock.doors.traced import TracedPlane
 from penstock.edge.app import App
 from penstock.edge.edge import Edge, EdgeLimits
 from penstock.edge.tls import ServerTls
@@ -45,7 +45,7 @@ def data_plane(
     if config.server.cors_origins:
         app = CrossOrigin(app, config.server.cors_origins)
     if tracer is not None:
-        app = Traced(app, tracer, plane.path_of)
+        app = TracedPlane(app, tracer, plane.path_of)
     edge_limits = EdgeLimits(
         limits.max_body,
         connections_allowed(config),

@@ -2,11 +2,10 @@
 request. In one process `roles/model.py` makes it; over a bus `cluster/announced_desks.py` does, from what workers
 announce."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import Refused
-from penstock.gauges import DeskGauges
 from penstock.ports import Broker
 from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.collapse.sharing import Sharing
@@ -49,15 +48,3 @@ class Desk:
     objective: float | None = (
         None  # seconds: the latency its requests are meant to keep; None: their time limit
     )
-
-
-def desk_gauges(desks: Mapping[str, Desk]) -> dict[str, DeskGauges]:
-    """Returns what clients of each model can expect, for the metrics. Where tiers differ, the strictest counts."""
-    return {
-        name: DeskGauges(
-            desk.objective or min(request for _, request in desk.time_limits),
-            min(queue for queue, _ in desk.time_limits),
-            desk.ready(),
-        )
-        for name, desk in desks.items()
-    }

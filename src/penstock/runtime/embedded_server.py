@@ -18,11 +18,11 @@ from penstock.ports.process import Companion, Listener
 from penstock.runtime.collapse.flight import AnswerMemory
 from penstock.runtime.condition import UNHEALTHY, WorkerRow, worst
 from penstock.runtime.dead_letters import DeadLetters
-from penstock.runtime.desk import Desk, desk_gauges
+from penstock.runtime.desk import Desk
+from penstock.runtime.desks import counts_of, desk_gauges
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.idempotency import KeyedStore
 from penstock.runtime.served_model import ServedModel
-from penstock.runtime.sharing import counts_of
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.waiters import OUT_OF_TIME
 from penstock.runtime.wheel import Wheel

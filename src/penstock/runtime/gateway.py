@@ -9,7 +9,7 @@ elsewhere.
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
-from penstock.core.memory import Memory
+from penstock.core.remembered_answers import RememberedAnswers
 from penstock.errors import Draining, NoSuchModel, Overloaded, Refused, Unacceptable, about
 from penstock.idempotency import MARK, Keyed, KeyedRequests, keyed
 from penstock.ports import Asker, CallAsker, Clock, Leaving, RequestObserver, Task, Tasks
@@ -63,7 +63,7 @@ class Gateway:
         self.asynchronous: set[str | None] = set()
         self._default: Desk | None = None  # the desk that requests mean which name no model
         self.waiters = Waiters(wheel, self._withdraw, self._is_loading, self._settled)
-        self.flights = Flights(desks, self.waiters, clock, memory or Memory(0, 0), elsewhere)
+        self.flights = Flights(desks, self.waiters, clock, memory or RememberedAnswers(0, 0), elsewhere)
         self._shares = False
         self.desks_changed()
 

@@ -9,6 +9,7 @@ from msgspec import json
 
 from penstock.ports import Clock
 from penstock.ports.bus import Aside
+from penstock.ports.registry import SILENT, SOON
 from penstock.words.announcements import ModelAnnouncement, read_announcement
 from penstock.words.basics import Garbled
 from penstock.words.heartbeats import (
@@ -25,9 +26,7 @@ from penstock.words.heartbeats import (
     read_worker,
 )
 
-SILENT = 0.75  # after this part of a lease without a heartbeat, nobody counts on a member
 FORGET = 60.0  # seconds after its last heartbeat, a dead member is forgotten
-SOON = 0.002  # seconds to wait beyond the end of a lease, so that it has surely passed
 
 
 class Said(NamedTuple):

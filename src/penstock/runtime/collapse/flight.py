@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from penstock.core.memory import Memory
 from penstock.core.places import Place
+from penstock.core.remembered_answers import RememberedAnswers
 from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.desk import Desk
 from penstock.types import Execution, Request
@@ -28,7 +28,7 @@ class Flight:
 
 
 # Remembered answers. A place may instead hold the flight, or the single request, that is under way for the answer.
-AnswerMemory = Memory[Flight | Passenger]
+AnswerMemory = RememberedAnswers[Flight | Passenger]
 
 
 def is_queued(request: Passenger) -> bool:

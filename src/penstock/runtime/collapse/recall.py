@@ -8,7 +8,7 @@ Answers are kept in this gateway's own memory; some are also written to the stor
 from collections.abc import Sequence
 
 from penstock.core.fingerprint import MAKER_BYTES, maker
-from penstock.core.memory import Remembered
+from penstock.core.remembered_answers import Remembered
 from penstock.ports import Clock
 from penstock.runtime.collapse.flight import AnswerMemory, Flight
 from penstock.runtime.collapse.passenger import Passenger, own

@@ -28,7 +28,7 @@ from redis.exceptions import RedisError, ResponseError
 from penstock.adapters.outbox import Outbox, store_down
 from penstock.adapters.redis.bus.durability import Appender
 from penstock.adapters.redis.link.connect import Patience, Store, is_outage
-from penstock.adapters.redis.link.listening import Listener
+from penstock.adapters.redis.link.listening import SilenceWatch
 from penstock.errors import Internal, StoreDown
 from penstock.loops import Loops
 from penstock.ports import Clock
@@ -67,7 +67,7 @@ class Publisher(Outbox):
         self._turn = -1  # the shard of the last envelope
         self._away: set[int] = set()  # the shards that are left out, because their node is away
         self._trouble = asyncio.Event()  # set when there are such shards
-        self._listener = Listener(store)
+        self._listener = SilenceWatch(store)
 
     @property
     def down(self) -> bool:

@@ -22,6 +22,7 @@ from redis.exceptions import RedisError
 from penstock.adapters.redis.bus.roll import FORGET_MS, Roll
 from penstock.adapters.redis.bus.scripts import BEAT
 from penstock.adapters.redis.link.connect import Patience, Store, guard
+from penstock.ports.registry import SILENT, SOON
 from penstock.words.announcements import ModelAnnouncement, read_announcement
 from penstock.words.basics import Garbled, write
 from penstock.words.heartbeats import (
@@ -39,9 +40,6 @@ from penstock.words.heartbeats import (
 
 _MEMORY_EVERY = 1.0  # seconds between two looks at how full Redis is
 _STAMPED = re.compile(rb"\d+ ")  # the stamp before a heartbeat: when Redis got it
-SILENT = 0.75  # after this part of a lease without a heartbeat, nobody counts on a member
-# Seconds to wait beyond the end of a lease, so that it has surely passed; ages are in whole milliseconds.
-_SOON = 0.002
 
 AnyRoll = Roll[GatewayHeartbeat] | Roll[BatcherHeartbeat] | Roll[WorkerHeartbeat]
 
@@ -91,14 +89,14 @@ class Registry:
                     self.on_changed()
                 await asyncio.sleep(wait)
                 continue
-            await asyncio.sleep(max(_SOON, self._pause() - (monotonic() - began)))
+            await asyncio.sleep(max(SOON, self._pause() - (monotonic() - began)))
 
     def _pause(self) -> float:
         """Returns the seconds to the next heartbeat: fewer than usual if a member's lease may end before that."""
         heartbeat, lease = self._store.settings.heartbeat, self._store.settings.lease
         ages = (age for roll in self._rolls for age in roll.ages.values())
         oldest = max((age for age in ages if age < lease), default=0.0)
-        return min(heartbeat, lease - oldest + _SOON)
+        return min(heartbeat, lease - oldest + SOON)
 
     async def beat(self) -> None:
         """Send one heartbeat, and read those of the others. Raises StoreDown."""

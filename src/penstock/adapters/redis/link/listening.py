@@ -21,7 +21,7 @@ log = logging.getLogger("penstock.gateway")
 TICK = 0.01  # seconds between two looks
 
 
-class Listener:
+class SilenceWatch:
     """The answers that are awaited, and the loop that looks for silence."""
 
     def __init__(self, store: Store) -> None:

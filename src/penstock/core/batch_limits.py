@@ -23,7 +23,7 @@ SUSPECT, SHORTEST_SUSPECT = 3.0, 0.25  # the same for a part of a batch that hun
 LEARNED = 8  # batches after which the learned time is believed
 
 
-class Patience:
+class BatchLimits:
     """How long batches of one model may run; `processing` is the longest for any."""
 
     __slots__ = ("in_a_row", "processing", "rehearsed")

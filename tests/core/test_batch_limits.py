@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 from core_kit import TIMED_OUT, ask, batcher_with, finish, offer, outputs, teach, worker
 
+from penstock.core.batch_limits import LEARNED, BatchLimits
 from penstock.core.batcher import Batcher
 from penstock.core.estimator import ServiceCurve
-from penstock.core.patience import LEARNED, Patience
 from penstock.core.queued import Sealed
 from penstock.core.rules import BatchingRules
 from penstock.types import Outcome, WorkerId
@@ -39,33 +39,33 @@ def learned(seconds: float, times: int = LEARNED) -> ServiceCurve:
 def test_the_limit_follows_what_batches_usually_take(
     seconds: float, size: int, hurry: bool, limit: float
 ) -> None:
-    assert Patience(3.0).limit(learned(seconds), size, hurry=hurry) == pytest.approx(limit)
+    assert BatchLimits(3.0).limit(learned(seconds), size, hurry=hurry) == pytest.approx(limit)
 
 
 def test_until_something_is_learned_a_batch_may_run_as_long_as_any() -> None:
-    assert Patience(3.0).limit(learned(0.01, LEARNED - 1), 64, hurry=False) == 3.0
+    assert BatchLimits(3.0).limit(learned(0.01, LEARNED - 1), 64, hurry=False) == 3.0
 
 
 def test_the_limit_of_a_size_never_seen_allows_for_time_that_grows_in_proportion() -> None:
     curve = ServiceCurve(64)
     for _ in range(LEARNED):
         curve.observe(4, 0.03)
-    assert Patience(3.0).limit(curve, 64, hurry=False) == pytest.approx(5 * 16 * 0.03)
-    assert Patience(3.0).limit(curve, 64, hurry=True) == pytest.approx(0.25)
+    assert BatchLimits(3.0).limit(curve, 64, hurry=False) == pytest.approx(5 * 16 * 0.03)
+    assert BatchLimits(3.0).limit(curve, 64, hurry=True) == pytest.approx(0.25)
 
 
 def test_the_parts_of_a_batch_that_hung_are_cut_short_by_whatever_has_been_learned() -> None:
-    assert Patience(3.0).limit(learned(0.1, 1), 8, hurry=True) == pytest.approx(0.3)
-    assert Patience(3.0).limit(ServiceCurve(64), 8, hurry=True) == 3.0
+    assert BatchLimits(3.0).limit(learned(0.1, 1), 8, hurry=True) == pytest.approx(0.3)
+    assert BatchLimits(3.0).limit(ServiceCurve(64), 8, hurry=True) == 3.0
     assert ServiceCurve(64).at_most(8) == 0.0
 
 
 def test_the_limit_is_never_above_processing_however_short_that_is() -> None:
-    assert Patience(0.1).limit(learned(0.01), 64, hurry=False) == 0.1
+    assert BatchLimits(0.1).limit(learned(0.01), 64, hurry=False) == 0.1
 
 
 def test_batches_that_run_out_of_time_double_the_limit_and_those_that_succeed_halve_it_again() -> None:
-    patience, curve = Patience(3.0), learned(0.2)
+    patience, curve = BatchLimits(3.0), learned(0.2)
     limits = []
     for _ in range(4):
         limits.append(patience.limit(curve, 64, hurry=False))

@@ -22,7 +22,7 @@ OVERHEAD = 800  # bytes that an answer counts for besides input and output
 LARGEST_PART = 16  # an answer above this part of all bytes would push out too many others
 
 
-class Memory(Generic[Owner]):
+class RememberedAnswers(Generic[Owner]):
     """Remembered answers, bounded. `Owner`: what stands in a place while its answer is under way."""
 
     __slots__ = ("_max_bytes", "_max_entries", "_queue", "bytes", "evicted", "largest", "places", "used")

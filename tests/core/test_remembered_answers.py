@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.memory import OVERHEAD, Memory
 from penstock.core.places import Place
+from penstock.core.remembered_answers import OVERHEAD, RememberedAnswers
 
 IN_FLIGHT = object()
 
@@ -14,24 +14,24 @@ def place(number: int) -> Place:
 
 
 def put(
-    memory: Memory[object], number: int, *, size: int = 1, expires: float = 10.0, now: float = 0.0
+    memory: RememberedAnswers[object], number: int, *, size: int = 1, expires: float = 10.0, now: float = 0.0
 ) -> bool:
     return memory.put(place(number), b"x" * size, "v1", "", expires, now)
 
 
-def kept(memory: Memory[object]) -> set[int]:
+def kept(memory: RememberedAnswers[object]) -> set[int]:
     return {int(each[0]) for each, found in memory.places.taken.items() if isinstance(found, tuple)}
 
 
 def test_an_answer_takes_the_place_of_what_was_under_way_for_it() -> None:
-    memory = Memory[object](10, 100_000)
+    memory = RememberedAnswers[object](10, 100_000)
     memory.places.put(place(1), IN_FLIGHT)
     assert put(memory, 1)
     assert memory.places.get(place(1)) == (b"x", "v1", "", 10.0, place(1))
 
 
 def test_the_oldest_makes_room_unless_it_was_asked_for() -> None:
-    memory = Memory[object](2, 100_000)
+    memory = RememberedAnswers[object](2, 100_000)
     put(memory, 1)
     put(memory, 2)
     memory.used.add(place(1))
@@ -43,7 +43,7 @@ def test_the_oldest_makes_room_unless_it_was_asked_for() -> None:
 
 
 def test_what_is_over_goes_first_and_does_not_count_as_evicted() -> None:
-    memory = Memory[object](10, 100_000)
+    memory = RememberedAnswers[object](10, 100_000)
     put(memory, 1, expires=1.0)
     memory.used.add(place(1))
     put(memory, 2, now=2.0)
@@ -52,7 +52,7 @@ def test_what_is_over_goes_first_and_does_not_count_as_evicted() -> None:
 
 
 def test_bytes_are_bounded_and_one_large_answer_does_not_push_out_all_others() -> None:
-    memory = Memory[object](1000, 16 * (OVERHEAD + 500))
+    memory = RememberedAnswers[object](1000, 16 * (OVERHEAD + 500))
     assert not put(memory, 0, size=1000)
     for number in range(10, 99):
         put(memory, number, size=498)
@@ -60,7 +60,7 @@ def test_bytes_are_bounded_and_one_large_answer_does_not_push_out_all_others() -
 
 
 def test_a_newer_answer_outlives_the_older_in_the_same_place_and_so_does_what_is_under_way() -> None:
-    memory = Memory[object](2, 100_000)
+    memory = RememberedAnswers[object](2, 100_000)
     put(memory, 1)
     put(memory, 1, size=5)
     put(memory, 2)
@@ -82,7 +82,7 @@ STEPS = st.tuples(st.sampled_from("pgf"), st.integers(0, 12), st.integers(0, 700
 
 @given(st.lists(STEPS, max_size=80))
 def test_whatever_happens_the_books_are_true(steps: list[tuple[str, int, int, int]]) -> None:
-    memory = Memory[object](8, 16 * (OVERHEAD + 1000))
+    memory = RememberedAnswers[object](8, 16 * (OVERHEAD + 1000))
     for now, (what, number, size, ttl) in enumerate(steps):
         found = memory.places.get(place(number))
         if what == "p":
