@@ -136,7 +136,7 @@ HEARTBEATS: dict[str, Heartbeat] = {
 def test_an_older_process_reads_every_heartbeat_and_finds_what_it_looks_for(kind: str) -> None:
     said = before.read_heartbeat(json.encode(HEARTBEATS[kind]))
     older = {name for _, text in said_in_registry(kind) for name in before.read_heartbeat(text)}
-    assert older <= {*said} == {*msgspec.to_builtins(HEARTBEATS[kind])}
+    assert older <= {*said}
     for inside, own in (("slots", SLOT), ("models", LOAD)):
         for row in said.get(inside, {}).values():
             found = [
