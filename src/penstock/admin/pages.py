@@ -28,8 +28,8 @@ FILES = {
     **{
         f"/page/{name}": name
         for name in (
-            "page.css", "page.js", "charts.js", "letters.js", "past.js", "stream.js", "tables.js", "words.js",
-            "icon.svg", "uPlot.iife.min.js", "uPlot.min.css",
+            "page.css", "page.js", "charts.js", "letters.js", "past.js", "slow.js", "stream.js", "tables.js",
+            "words.js", "icon.svg", "uPlot.iife.min.js", "uPlot.min.css",
         )
     },
 }  # fmt: skip

@@ -3,6 +3,7 @@
 import { Chart } from "./charts.js";
 import { forgetWhatIsKnown, look as lookAtLetters } from "./letters.js";
 import { PastHour } from "./past.js";
+import { look as lookAtSlow, lookAgain } from "./slow.js";
 import { follow, keepToken } from "./stream.js";
 import { busy, Table } from "./tables.js";
 import { clock, element, GROUPS, milliseconds, percent, rate, sum, whole, write } from "./words.js";
@@ -246,6 +247,7 @@ function told(event, said) {
   state.overview = said;
   show();
   lookAtLetters(said);
+  lookAtSlow(said.at, state.model);
 }
 
 function stands(word) {
@@ -304,19 +306,24 @@ function otherTheme() {
   turn(theme);
 }
 
+function see(model) {
+  state.model = model;
+  lookAgain();
+  show();
+}
+
 function nextModel() {
   const select = by("model");
   if (select.options.length < 3) return;
   select.selectedIndex = (select.selectedIndex + 1) % select.options.length;
-  state.model = select.value;
-  show();
+  see(select.value);
 }
 
 function go(id) {
   const place = by(id);
   if (place.hidden) return;
   place.scrollIntoView({ block: "start" });
-  (place.querySelector("button, .scroll") ?? place).focus({ preventScroll: true });
+  (place.querySelector("button") ?? place.querySelector(".scroll") ?? place).focus({ preventScroll: true });
 }
 
 function pause() {
@@ -336,7 +343,7 @@ document.addEventListener("keydown", (event) => {
 for (const button of by("range").querySelectorAll("button")) button.addEventListener("click", () => choose(+button.dataset.minutes));
 by("theme").addEventListener("click", otherTheme);
 by("help").addEventListener("click", () => by("help-dialog").showModal());
-by("model").addEventListener("change", (event) => { state.model = event.target.value; show(); });
+by("model").addEventListener("change", (event) => see(event.target.value));
 for (const button of document.querySelectorAll("[data-close]")) button.addEventListener("click", () => button.closest("dialog").close());
 
 connect();

@@ -2,7 +2,7 @@
 // The browser's EventSource cannot send a header, so the stream is read with fetch.
 
 const KEPT = "penstock-admin-token"; // in this tab's sessionStorage, which ends with the tab
-const FIRST_WAIT = 500, LONGEST_WAIT = 4000, SILENT = 5000; // milliseconds
+const FIRST_WAIT = 500, LONGEST_WAIT = 2000, SILENT = 5000; // milliseconds
 
 let token = sessionStorage.getItem(KEPT) ?? "";
 
