@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from penstock.bench.svg import element, text
 
-WIDTH = 760
+WIDTH = 760  # pixels, as all that follows
 LABEL_WIDTH = 190
 VALUE_WIDTH = 130  # room right of the longest bar for its figure
-TOP = 62
-ROW = 34
-BAR = 20
+TOP = 62  # above the first bar
+ROW = 34  # from one bar to the next
+BAR = 20  # the height of a bar
 
 STYLE = """
     text { font: 13px system-ui, sans-serif; fill: #1f2328 }

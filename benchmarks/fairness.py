@@ -27,7 +27,7 @@ TIER = "paid"
 BURST = 2.3  # times the capacity
 TRICKLES = (0.01, 0.2)  # of the capacity
 WARM_UP = 3.0  # seconds, not counted
-SERVED, GOODPUT = 99.0, 97.0
+SERVED, GOODPUT = 99.0, 97.0  # promised: per cent of the trickle served, and of the capacity used
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ CALM = 5.0  # seconds before the first kill; requests that are slower later coun
 APART = {"worker": 3.0, "batcher": 6.0}  # seconds between two kills of that role
 ALONE = 12.0  # seconds, if there is only one: `penstock up` restarts a process that lived for less than 10 s later
 LIMIT = 1.5 + journalled.SECONDS
+# Promised: seconds from the stop of Redis to the first 503, and from its return.
 FIRST_REFUSAL, BACK = 0.1, 2.0
 STOPPED, WELL = 1.0, 3.0  # seconds for which Redis is stopped, and then runs
 

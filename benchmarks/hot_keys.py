@@ -32,7 +32,7 @@ from penstock.load.report import Batches
 
 NAME = "hot_keys"
 SERVICE = Service(a=0.1, b=0.0, workers=1, max_batch=32)
-RATE, HOT_INPUTS, HOT_SHARE = 1000.0, 100, 0.9
+RATE, HOT_INPUTS, HOT_SHARE = 1000.0, 100, 0.9  # requests a second; inputs, and how much of the load they get
 DETERMINISTIC = {"PENSTOCK_MODEL_DETERMINISTIC": "true"}
 SIDES: dict[str, Mapping[str, str]] = {
     "collapsing": {**DETERMINISTIC, "PENSTOCK_MODEL_CACHE": "off"},

@@ -5,7 +5,7 @@ import json
 import os
 import time
 
-SECONDS = 0.2
+SECONDS = 0.2  # that a batch takes
 JOURNAL = os.environ.get("BENCH_JOURNAL", os.devnull)
 
 

@@ -29,12 +29,12 @@ from benchmarks.serving import Server, serving
 from benchmarks.table import markdown_table
 
 NAME = "ledger"
-RATE, OF_WITHOUT = 10_000.0, 0.95
-WARM_UP_SECONDS = 2
+RATE, OF_WITHOUT = 10_000.0, 0.95  # promised: rows a second, and the part of the throughput without
+WARM_UP_SECONDS = 2  # not counted
 WRITTEN_WITHIN = 120.0  # seconds after the load
 STEPS = (1.0, 0.8, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)  # of the rate that is asked for
 CARRIED = 0.99  # of what was offered, answered well
-PROBE_SECONDS = 3.0
+PROBE_SECONDS = 3.0  # to find out whether the machine carries a rate
 
 
 @dataclass(frozen=True, slots=True)

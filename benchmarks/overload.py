@@ -30,10 +30,10 @@ NAME = "overload"
 SERVICE = Service(a=0.100, workers=6, max_batch=32)
 RATE = 2 * SERVICE.capacity
 DEADLINE_MS = 200
-GOODPUT, REFUSAL_MS = 0.95, 20.0
+GOODPUT, REFUSAL_MS = 0.95, 20.0  # promised: of the capacity at least; the p99 of refusals at most
 
 TIERS = (0.2, 0.3, 0.5)  # how the arrivals fall to them
-JITTER = 0.10
+JITTER = 0.10  # of the service time, in the simulator
 LONG = 3600.0  # a limit that nobody meets
 SIMULATED_SECONDS = 60.0
 

@@ -38,10 +38,11 @@ TWICE = Service(a=0.100, workers=6, max_batch=32)
 # The storm has a smaller capacity: ten times 1,920 requests a second, each tried up to three times, is more than
 # two cores can even refuse.
 STORM = Service(a=0.100, workers=6, max_batch=4)
-ATTEMPTS = 3
+ATTEMPTS = 3  # of a client, the first included
 WARM_UP = 3.0  # seconds, not counted
 CALM, CALM_SECONDS = 0.5, 10.0  # of the capacity, before the storm and after it
 SLOWER = 1.5  # times the p95 of before; above it, things are not yet normal
+# Promised: per cent, and seconds.
 GOODPUT, STORM_GOODPUT, BEST, LATE, NORMAL_SECONDS = 97.0, 90.0, 99.9, 0.5, 5.0
 
 

@@ -26,7 +26,7 @@ import asyncpg
 from benchmarks.serving import DidNotServe
 from penstock.errors import UserMistake
 
-NOBODY = 65534
+NOBODY = 65534  # the user and the group of that name
 START_SECONDS = 30
 
 

@@ -29,7 +29,7 @@ from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.adapters.redis.records.api_keys import RedisKeys
 
 NAME = "redis_everything"
-RATE, COMMANDS = 10_000.0, 0.4
+RATE, COMMANDS = 10_000.0, 0.4  # promised: requests a second, and commands of Redis for each
 
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:

@@ -25,7 +25,7 @@ from penstock.errors import UserMistake
 
 NAME = "redis_headline"
 SERVICE = Service(a=0.200, workers=32, max_batch=64)
-RATE, P99_MS, ERRORS = 10_000.0, 500.0, 0.001
+RATE, P99_MS, ERRORS = 10_000.0, 500.0, 0.001  # promised: at that rate, no more than these
 SHORTENED = 10.0  # seconds of a trial while searching
 STEP = 250.0  # requests a second, of --find
 

@@ -24,7 +24,7 @@ from penstock.errors import UserMistake
 NAME = "redis_pacing"
 CASE_A = Service(a=0.100, workers=6, max_batch=32)
 MEAN, P95, P99 = 1.05, 1.08, 1.15  # times the floor
-FULLNESS = 0.9
+FULLNESS = 0.9  # promised: the mean batch of two batchers, of that of one
 
 
 @dataclass(frozen=True, slots=True)

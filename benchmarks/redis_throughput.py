@@ -22,9 +22,10 @@ from benchmarks.table import markdown_table
 from benchmarks.valkey import Valkey, grown
 
 NAME = "redis_throughput"
+# Promised: requests a second, the part of embedded, commands each.
 RATE, OF_EMBEDDED, COMMANDS = 10_000.0, 0.45, 0.3
-WARM_UP_SECONDS = 2
-TOP_COMMANDS = 8
+WARM_UP_SECONDS = 2  # not counted
+TOP_COMMANDS = 8  # that are shown one by one
 GENERATOR = "wrk"
 
 

@@ -36,7 +36,7 @@ ACCEPT = (  # what Prometheus sends
     "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 )
 SERVER = "the server"
-WARM_UP_SECONDS = 2
+WARM_UP_SECONDS = 2  # not counted
 PAGES = 200  # that are asked for on the idle server
 MOST = 0.1  # per cent of a core, for a scrape every 5 seconds
 

@@ -22,7 +22,7 @@ from penstock.service_model import ServiceModel
 from penstock.sim.kernel import Kernel, Scenario
 
 NAME = "simulator"
-PROMISED = 300_000.0
+PROMISED = 300_000.0  # requests a second of processor time, at least
 CASES = {  # a fleet, and requests a second of virtual time
     "100 ms, 6 × 32, 1,000/s": (Service(a=0.1, workers=6, max_batch=32), 1000.0),
     "100 ms, 6 × 32, 1,728/s": (Service(a=0.1, workers=6, max_batch=32), 1728.0),

@@ -14,9 +14,9 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, TraceFlags
 from penstock.adapters.tracing.context import Context, Ids
 from penstock.adapters.tracing.otlp import Kind, attribute, link, span, title
 
-TURNS = 41
+TURNS = 41  # of each encoder; the median counts
 SPANS = 64  # in a turn
-LINKS = 64
+LINKS = 64  # of the span that has many
 ABOUT: dict[str, str | int | bool] = {
     "url.scheme": "http",
     "http.request.method": "POST",

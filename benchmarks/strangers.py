@@ -20,7 +20,7 @@ from penstock.auth.records import KeyRecord, KeyStore
 USERS = 1000
 TIERS = ("enterprise", "paid", "paid", "free", "free")  # given to the users in turn
 ISSUER, AUDIENCE = "https://id.example", "penstock"
-LIFETIME = 24 * 3600
+LIFETIME = 24 * 3600  # seconds that a token is good
 
 TOML = """
 [auth]

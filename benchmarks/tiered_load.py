@@ -28,7 +28,7 @@ CONNECTIONS = 8_000  # at most
 OPENED = 512  # before the first request
 PATIENCE = 15.0  # seconds after the last request, for the answers still owed
 BACK_OFF = 0.1  # seconds before the second attempt; twice as long before each further one, give or take half
-CHARACTERS = 64
+CHARACTERS = 64  # of each input
 
 
 class Phase(msgspec.Struct, frozen=True):

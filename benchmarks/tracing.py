@@ -29,7 +29,7 @@ from penstock.errors import UserMistake
 
 NAME = "tracing"
 UNSAMPLED, SAMPLED = 0.99, 0.95  # of the throughput without traces
-WARM_UP_SECONDS = 2
+WARM_UP_SECONDS = 2  # not counted
 TURN_SECONDS = 1  # wrk knows no fraction of a second
 
 Settings = Mapping[str, str]

@@ -32,8 +32,8 @@ from penstock.errors import UserMistake
 
 NAME = "waiting"
 CENSUS = (sys.executable, str(Path(__file__).with_name("census.py")))
-REQUEST_BYTES = 8 * 1024
-SPARE_FILES = 256
+REQUEST_BYTES = 8 * 1024  # promised: memory of each request that waits, at most
+SPARE_FILES = 256  # descriptors besides those of the connections
 PATIENCE_SECONDS = 60
 SETTINGS = {
     "PENSTOCK_TIMEOUTS_QUEUE": "1h",

@@ -20,7 +20,7 @@ from penstock.errors import UserMistake
 NAME = "gpu"
 LOADS = "6,25,50,70,90"
 CLIENT_CORES = 6  # for the generators, where there are enough cores to have some of their own
-ENOUGH_CORES = 12
+ENOUGH_CORES = 12  # with fewer, servers and load share cores
 
 _LOOK = "import torch; print(torch.cuda.get_device_name() if torch.cuda.is_available() else '')"
 

@@ -16,7 +16,7 @@ from benchmarks.gpu.function import Function
 from benchmarks.gpu.models import example
 from benchmarks.gpu.settings import from_environment
 
-LEAST_RUNS = 5
+LEAST_RUNS = 5  # batches of each size, however short the time
 SECONDS_EACH = 0.25  # of each size, before the best is run for longer
 
 

@@ -20,9 +20,9 @@ CURVES = {  # what a batch takes, and the largest one
     "line": ("a=50ms,b=1ms", 32),
     "stairs": ("a=10ms,knee=16,pad=powers", 128),
 }
-JITTERS = (0.0, 0.05, 0.15)
-LOADS = (0.05, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
-OVERLOADS = (1.2, 2.0)
+JITTERS = (0.0, 0.05, 0.15)  # of the service time
+LOADS = (0.05, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)  # parts of the capacity
+OVERLOADS = (1.2, 2.0)  # times the capacity
 TRACES = {"code": "azure_llm_2023_code.csv", "conversation": "azure_llm_2023_conv.csv"}
 # A run is as long as its slowest figure needs: so many full batches for each worker, but no fewer and no more
 # requests than these.

@@ -12,7 +12,7 @@ from benchmarks.peers.environment import CannotSetUp, prepare
 from benchmarks.peers.roster import Peer
 from benchmarks.peers.server import Unfit, check_echo, running
 
-WARM_UP_SECONDS = 2
+WARM_UP_SECONDS = 2  # not counted
 
 
 @dataclass(slots=True)

@@ -22,11 +22,11 @@ from benchmarks.echo import TEXT
 from benchmarks.peers.roster import Peer
 from benchmarks.serving import DIRECT
 
-START_SECONDS = 90
-ANSWER_SECONDS = 30
-STOP_SECONDS = 10
-TIDY_SECONDS = 10
-PR_SET_CHILD_SUBREAPER = 36
+START_SECONDS = 90  # until it must have started
+ANSWER_SECONDS = 30  # until it must have echoed
+STOP_SECONDS = 10  # to end by itself
+TIDY_SECONDS = 10  # for what it started to end, once killed
+PR_SET_CHILD_SUBREAPER = 36  # an option of Linux' prctl
 
 
 class Unfit(Exception):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SCHEMA = 38  # of Grafana 10, which every later one can read
-COLUMNS = 24
+COLUMNS = 24  # of a dashboard, as Grafana counts them
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 GREEN, YELLOW, RED = "green", "yellow", "red"
 

@@ -9,7 +9,7 @@ from litserve import LitAPI, LitServer
 from benchmarks.gpu.function import Function
 from benchmarks.gpu.settings import from_environment
 
-WAIT_SECONDS = 0.005
+WAIT_SECONDS = 0.005  # for a batch to fill
 
 
 class Served(LitAPI):

@@ -9,7 +9,7 @@ from mosec import Server, Worker
 from benchmarks.gpu.function import Function
 from benchmarks.gpu.settings import from_environment
 
-WAIT_MS = 5
+WAIT_MS = 5  # for a batch to fill
 
 
 class Served(Worker):

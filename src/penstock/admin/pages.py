@@ -1,4 +1,4 @@
-"""The live page: its files, as they are sent. `app.py` has the routes.
+"""The live page: its files, as they are sent. The admin application takes the routes from here (`app.py`).
 
 They tell nothing about the server, so they need no token; what they show does. The policy of the page allows it its
 own files and this server, and nothing else: no inline script, no other address, no frame around it.

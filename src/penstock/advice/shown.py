@@ -1,4 +1,5 @@
-"""Shows a plan to people, for a rich console. `cli/plan.py` prints it."""
+"""Shows a plan to people, for a rich console. `penstock plan` prints what this returns (`cli/plan.py`); nothing is
+calculated here."""
 
 from rich.console import Group, RenderableType
 from rich.table import Table

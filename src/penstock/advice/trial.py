@@ -1,4 +1,5 @@
-"""Plays one schedule with one setting and says whether the objective was kept. Used by `plan.py`."""
+"""Plays one schedule with one setting and says whether the objective was kept. The search for a plan (`plan.py`)
+calls it for each number of workers that it considers. The simulator plays, so no server takes part."""
 
 from dataclasses import dataclass
 

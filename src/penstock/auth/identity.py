@@ -1,5 +1,5 @@
-"""What a tenant may be called: the one rule for API keys (`keys.py`) and tokens (`claims.py`). Also passes on
-`Identity` from `penstock/types.py` for the files of this folder."""
+"""What a tenant may be called: the one rule for API keys (`keys.py`) and tokens (`claims.py`). The other files of
+this folder also take `Identity` from here, which `penstock/types.py` defines."""
 
 from typing import TypeGuard
 

@@ -14,7 +14,7 @@ from itertools import groupby, pairwise
 from penstock.bench.svg import element, text
 
 LEFT, RIGHT, TOP, BOTTOM = 58, 16, 14, 42  # pixels: margins around the plot
-MOST_TICKS = 8
+MOST_TICKS = 8  # on one axis
 LETTER, APART = 6.5, 12  # pixels: width of a letter at a tick, and of the gap to the next tick's text
 
 Size = tuple[int, int]  # width and height

@@ -1,5 +1,5 @@
-"""The plan of a run: what is sent and when, fixed before the first request goes out. `cli/bench.py` makes it, and
-`load.py` carries it out."""
+"""The plan of a run: what is sent and when, fixed before the first request goes out. `penstock bench` makes one of
+its options, and `load.py` carries it out. Nothing is sent here."""
 
 import json
 from array import array

@@ -1,5 +1,5 @@
-"""The line on a terminal that shows a run while it runs. `cli/bench.py` makes it, and `load.py` calls it every
-second."""
+"""The line on a terminal that shows a run while it runs. `penstock bench` shows it if its output is a terminal; the
+load (`load.py`) calls it every second."""
 
 from rich.console import Console
 from rich.live import Live

@@ -13,7 +13,7 @@ from penstock.load.report import at_share
 _WIDTHS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600)  # of bins, in seconds: round numbers
 # How many bins a chart over time has, if the widths allow.
 MOST_BINS = 120
-FEWEST_BINS = 24
+FEWEST_BINS = 24  # of a chart over time; otherwise its bins are made narrower
 
 
 @dataclass(slots=True)

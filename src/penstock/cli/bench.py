@@ -1,4 +1,5 @@
-"""`penstock bench`: sends load to a running server and reports latencies. It calls `bench/`."""
+"""`penstock bench`: sends load to a running server and reports latencies. Reads the options, runs `bench/`, and
+writes the report to the terminal and to files."""
 
 import asyncio
 import signal

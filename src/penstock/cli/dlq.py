@@ -1,5 +1,5 @@
-"""`penstock dlq`: lists dead letters (requests that spent all their attempts), shows, retries and deletes them. It
-asks a server's admin plane."""
+"""`penstock dlq`: lists dead letters (requests that spent all their attempts), shows, retries and deletes them. All
+of it over HTTP, by a running server's admin plane (`ask_admin.py`)."""
 
 import json
 from typing import Annotated, Any

@@ -1,4 +1,5 @@
-"""`penstock keys`: creates, lists and revokes API keys. `roles/key_store.py` opens the store."""
+"""`penstock keys`: creates, lists and revokes API keys. It works on the store itself, which `roles/key_store.py`
+opens, and needs no running server."""
 
 import asyncio
 import json

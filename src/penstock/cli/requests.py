@@ -1,4 +1,5 @@
-"""`penstock requests`: shows what the ledger holds. `roles/ledger.py` reads it."""
+"""`penstock requests`: shows what the ledger holds. `roles/ledger.py` reads its database; no running server is
+asked, and nothing is written."""
 
 import json
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""`penstock sim`: plays the server's own decisions in virtual time and prints the results. It calls
-`sim/study.py`."""
+"""`penstock sim`: plays the server's own decisions in virtual time and prints the results. `sim/study.py` plays; no
+server takes part."""
 
 import json as json_format
 import os

@@ -1,4 +1,5 @@
-"""Prints the tables of `penstock workers`, `dlq`, `keys` and `requests`."""
+"""Prints tables on the terminal, or whole where the output is none, for `penstock workers`, `dlq`, `keys` and
+`requests`."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,5 +1,5 @@
-"""`penstock up`: starts a whole installation over Redis on this machine. `installation/` looks after its
-processes."""
+"""`penstock up`: starts a whole installation over Redis on this machine. Reads the options and makes the plan;
+`installation/` starts the processes and looks after them."""
 
 import asyncio
 import signal

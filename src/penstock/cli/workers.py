@@ -1,4 +1,4 @@
-"""`penstock workers`: lists the workers. It asks a server's admin plane."""
+"""`penstock workers`: lists the workers. It asks a running server's admin plane over HTTP (`ask_admin.py`)."""
 
 import json
 from typing import Annotated

@@ -1,5 +1,5 @@
-"""Checks that look at several settings together. `load` refuses contradictions. `penstock check` and the servers
-report doubts: settings that are allowed, and probably not meant.
+"""Checks that look at several settings together. `load` calls it when all sections are built, and refuses
+contradictions. `penstock check` and the servers report doubts: settings that are allowed, and probably not meant.
 """
 
 import re

@@ -1,5 +1,6 @@
 """The application of the data plane: it leads each request to its door, and is the one place where errors become
-answers. `roles/data_plane.py` makes it; the edge calls it."""
+answers. The edge hands it every request (`handle`, `handle_ordinary`); it asks who sent it, has the door read it,
+and passes the asks to the gateway."""
 
 import asyncio
 import logging

@@ -1,5 +1,5 @@
-"""Makes one answer of the replies to a call with several asks. `data_plane.py` makes a `Joined` for each such call,
-and the gateway calls it back."""
+"""Makes one answer of the replies to a call with several asks. The data plane makes a `Joined` for each such call,
+and the gateway calls it back with the replies."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,5 +1,5 @@
 """What a body of `/v1/inference` says, in whatever form it comes: JSON (`native.py`) or not (`binary.py`). Both
-make it and then an ask of it."""
+check the body with it, and make the ask for the gateway of it."""
 
 import msgspec
 

@@ -17,7 +17,7 @@ PIECE = 64 * 1024  # bytes that one step looks at
 LONGEST_ESCAPE = 6  # bytes, as \u0001 has
 
 _WHOLE = re.compile(rb"(?:[^\\]|\\u[^\\]{4}|\\[^u])*")
-_LEADS_TO_C1 = 0xC2
+_LEADS_TO_C1 = 0xC2  # the first byte of a C1 control character in UTF-8
 
 
 def at_once(steps: Steps[T]) -> T:

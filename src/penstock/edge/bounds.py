@@ -3,7 +3,7 @@ client is refused. Connections and streams go by these; nothing here keeps or me
 
 from penstock.errors import BodyTooSlow, HeadTooLarge, HeadTooSlow, Overloaded, TooLarge
 
-MOST_HEADERS = 100
+MOST_HEADERS = 100  # of one request
 # Bytes of an unfinished head, or of what comes between two chunks of a body or after the last.
 MOST_HEAD = 64 * 1024
 MOST_REPEATED = 8 * 1024  # bytes of a header that comes several times; each time they are copied

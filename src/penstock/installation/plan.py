@@ -1,5 +1,5 @@
-"""Which processes `penstock up` starts, and with which command lines. `cli/up.py` makes the plan, and
-`supervisor.py` carries it out."""
+"""Which processes `penstock up` starts, and with which command lines. `penstock up` makes the plan of its options,
+and `supervisor.py` carries it out. Nothing is started here."""
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence

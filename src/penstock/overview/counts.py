@@ -1,5 +1,9 @@
 """Counts: what has happened to the requests of one model, as numbers that only grow. The difference of two has the
-same form, and so has the sum of what several processes have counted."""
+same form, and so has the sum of what several processes have counted.
+
+Each process takes its own counts off its counters (`adapters/observe/sampling.py`); the diary and the view subtract
+and add them.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeVar

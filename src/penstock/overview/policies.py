@@ -1,4 +1,5 @@
-"""Says in a sentence what a policy does, with the workers and the curve that there are. `view.py` uses it."""
+"""Says in a sentence what a policy does, with the workers and the curve that there are. The overview shows the
+sentence beside each model (`view.py`)."""
 
 from penstock.overview.reports import Standing
 

@@ -1,5 +1,5 @@
-"""Puts `penstock batcher` together, which forms batches from what the gateways have accepted and sends them to
-the workers. `cli/roles.py` calls it."""
+"""Puts `penstock batcher` together, which forms batches from what the gateways have accepted and sends them to the
+workers. `cli/roles.py` calls it once; `server/life.py` then starts what was put together."""
 
 import asyncio
 import time

@@ -1,5 +1,5 @@
 """Puts `penstock serve` together: gateway, batchers and slots in one process, with nothing else installed.
-`roles/serve.py` calls it."""
+`roles/serve.py` calls it once, and then starts what was put together."""
 
 import asyncio
 import time

@@ -1,5 +1,5 @@
-"""Tries whether each target works, for `cli/check.py`: loads a function in a process of its own, or connects to an
-endpoint."""
+"""Tries whether each target works, for `penstock check`: loads a function in a process of its own, or connects to
+an endpoint. No batch is run."""
 
 import asyncio
 import time

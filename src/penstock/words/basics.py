@@ -15,7 +15,7 @@ from msgspec import UNSET, DecodeError, Meta, Struct, UnsetType, json
 T = TypeVar("T")
 
 VERSION = b"\x01"
-FORMAT = 1
+FORMAT = 1  # of what lies in the registry
 
 # Numbers that a queue can be ordered by. A word with NaN or an infinite number in it counts as unreadable.
 Finite = Annotated[float, Meta(ge=-1e12, le=1e12)]

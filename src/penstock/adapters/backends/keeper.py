@@ -22,7 +22,7 @@ from contextlib import suppress
 END = signal.SIGUSR1
 # Seconds to kill the family in. A process that is stuck in the kernel must not hold up the keeper's end.
 CLEAR_LIMIT = 1.0
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # options of Linux' prctl
 # Sent by the kernel when the server dies. Of all signals this one also wakes a process that was stopped.
 ORPHANED = signal.SIGCONT
 AWAITED = {signal.SIGCHLD, END, ORPHANED}

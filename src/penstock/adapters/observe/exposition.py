@@ -1,5 +1,5 @@
-"""The metrics page, made from the plain counters when somebody asks for it. `roles/process.py` makes an
-`Exposition` for each process; the admin plane shows it."""
+"""The metrics page, made from the plain counters when somebody asks for it. Each process has one `Exposition`,
+which the admin plane asks (`/metrics`). It reads counters and gauges, and changes none."""
 
 from collections.abc import Callable
 

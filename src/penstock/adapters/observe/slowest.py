@@ -1,4 +1,5 @@
-"""The slowest requests of the last minutes, for the people who look at the live page. `ended.py` uses it.
+"""The slowest requests of the last minutes, for the people who look at the live page. `Ended`, an observer of each
+gateway, hands it the replies (`ended.py`).
 
 Of replies that are given together, only the one that took longest is considered: the others were in the same batch,
 and are named beside it. Each ten seconds have their slowest `KEPT`, for each model, and are forgotten together. Of

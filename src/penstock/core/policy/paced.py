@@ -30,9 +30,9 @@ from penstock.core.policy.base import Decision, Send, View, wait_until
 from penstock.types import Reason
 
 HEADROOM = 1.15  # a batch may be this much larger than what one gap brings on average
-STRETCH_GROWING = 1.05
-STRETCH_NEAR_CAPACITY = 1.06
-NEAR_CAPACITY = 0.85
+STRETCH_GROWING = 1.05  # the gap, times this, where a batch takes longer the larger it is
+STRETCH_NEAR_CAPACITY = 1.06  # the gap, times this, near capacity
+NEAR_CAPACITY = 0.85  # the part of the capacity from which on it is near
 LEVEL = 1.08  # a curve that has risen less than this is a constant with noise
 # An uneven rhythm lasts this times (e^n - 1) gaps, where n requests arrive in a gap.
 LASTING = 3.0

@@ -22,7 +22,7 @@ from penstock.errors import Refused
 from penstock.share import LITTLE, RESERVED, Full, refusal
 
 MIB = 2**20
-NO_BOUND = 2**50
+NO_BOUND = 2**50  # stands for a bound where there is none
 # The parts of the memory that Penstock may use which tasks, keyed requests and letters may take. The rest is for
 # requests on their way.
 TASKS_PART, KEYED_PART, LETTERS_PART = 0.25, 0.25, 0.1
