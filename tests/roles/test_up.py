@@ -294,6 +294,7 @@ def test_a_part_that_is_killed_is_started_again(whole: Up, name: str) -> None:
     eventually(back)
     whole.family()
     answer = whole.ask("gateway-1", "POST", "/v1/inference", b'{"input": "again"}')
+    assert answer.status == 200, answer.body
     assert answer.json()["output"] == "AGAIN"
 
 

@@ -76,10 +76,17 @@ class Up(Started):
     admins: dict[str, str] = field(default_factory=dict)
 
     def part(self, name: str) -> psutil.Process:
-        """The process of a part, found by the admin port on its command line."""
+        """The process of a part, found by the admin port on its command line. One that was killed is waited for:
+        its successor has the same port."""
         port = self.admins[name].rpartition(":")[2]
-        children = psutil.Process(self.process.pid).children()
-        return next(child for child in children if child.is_running() and port in child.cmdline()[-2:])
+        found: list[psutil.Process] = []
+
+        def there() -> bool:
+            found[:] = [child for child in psutil.Process(self.process.pid).children() if has(child, port)]
+            return bool(found)
+
+        eventually(there)
+        return found[0]
 
     def ask(self, gateway: str, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -92,6 +99,14 @@ class Up(Started):
 
     def admin_of(self, name: str, path: str, method: str = "GET") -> Answer:
         return call(self.admins[name], method, path, headers=CHANGING)
+
+
+def has(child: psutil.Process, port: str) -> bool:
+    """Whether this process lives and has the port on its command line."""
+    try:
+        return port in child.cmdline()[-2:]
+    except psutil.NoSuchProcess:  # it has ended; a zombie counts as that too
+        return False
 
 
 S = TypeVar("S", bound=Started)
