@@ -29,6 +29,9 @@ class PenstockError(Exception):
     status: ClassVar[int] = 500
     splittable: ClassVar[bool] = False  # of a batch: one of its members may be to blame
     retry_after: float | None = None
+    # Of a refusal for want of time: how many seconds the request needed, and how many it had.
+    needed: float | None = None
+    had: float | None = None
     model = ""  # the model that was asked for, where it is known
     tenant = ""  # whose request it was, where it is known
 

@@ -161,11 +161,16 @@ class Failure:
     details: str = ""  # may quote an input: told to the asker only if it was alone in its batch
     splittable: bool = False  # one member may be to blame: try the halves
     retry_after: Seconds | None = None
+    # If it was refused for want of time: how many seconds it needed, and how many it had.
+    needed: Seconds | None = None
+    had: Seconds | None = None
 
     @classmethod
     def of(cls, error: PenstockError, *, details: str = "") -> "Failure":
         """The failure that an error means. `details`: those of the error, if the asker may see them."""
-        return cls(error.code, error.message, details, error.splittable, error.retry_after)
+        return cls(
+            error.code, error.message, details, error.splittable, error.retry_after, error.needed, error.had
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -219,6 +224,7 @@ class Refusal(NamedTuple):
     request_id: str
     tenant: str
     when: Seconds
+    failure: Failure | None = None  # what its asker was told
 
 
 class TaskStatus(StrEnum):

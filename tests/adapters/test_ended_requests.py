@@ -1,8 +1,9 @@
 """What became of a request: kept for a while, found by its id, and bounded."""
 
+from penstock.adapters.observe import turned_away
 from penstock.adapters.observe.ended import A_SECOND, LONGEST, Ended
 from penstock.adapters.observe.timeline import MOST_NAMED, Clocks
-from penstock.types import Accepted, Attempt, Execution, Failure, Outcome, Reason, Reply, WorkerId
+from penstock.types import Accepted, Attempt, Execution, Failure, Outcome, Reason, Refusal, Reply, WorkerId
 
 
 def replies(
@@ -163,3 +164,61 @@ def test_of_a_large_batch_some_are_named() -> None:
         assert found is not None
         assert (found["batch_size"], len(found["with"])) == (100, MOST_NAMED)
         assert found["request_id"] not in found["with"]
+
+
+def test_a_refusal_is_told_until_a_request_of_that_id_is_let_in() -> None:
+    ended = memory()
+    why = Failure("SERVICE_OVERLOADED", "too long", retry_after=0.14, needed=0.34, had=0.2)
+    ended.refused(Refusal("m", why.code, "a", "t", 1.5, why))
+    assert ended.find("a") == {
+        "request_id": "a", "model": "m", "tenant": "t", "status": "REFUSED",
+        "arrived": "1970-01-12T13:46:39.500Z",
+        "error": {
+            "error": "SERVICE_OVERLOADED", "message": "too long",
+            "retry_after_ms": 140.0, "needed_ms": 340.0, "had_ms": 200.0,
+        },
+    }  # fmt: skip
+    ended.answered(replies("a"), 1.75)
+    found = ended.find("a")
+    assert found is not None
+    assert found["status"] == "SUCCESS"
+    ended.refused(Refusal("", "NOT_FOUND", "a", "", 1.9))
+    assert ended.find("a") == {
+        "request_id": "a",
+        "status": "REFUSED",
+        "arrived": "1970-01-12T13:46:39.900Z",
+        "error": {"error": "NOT_FOUND"},
+    }
+
+
+def test_of_refusals_some_of_each_second_are_noted_and_the_last_are_kept() -> None:
+    clock = Clock()
+    ended = memory(clock)
+    for second in range(2, 12):
+        clock.now = float(second)
+        for number in range(turned_away.A_SECOND + 1):
+            ended.refused(Refusal("m", "SERVICE_OVERLOADED", f"{second}-{number}", "t", clock.now))
+    last = turned_away.A_SECOND
+    assert ended.find(f"11-{last - 1}")
+    assert ended.find(f"11-{last}") is None
+    assert ended.find(f"7-{last - 1}")
+    assert ended.find(f"6-{last - 1}") is None
+    clock.now += LONGEST + 1
+    assert ended.find(f"11-{last - 1}") is None
+
+
+def test_of_a_request_that_ran_out_of_time_is_told_when_the_next_batch_went() -> None:
+    ended = memory()
+    late = replies("late", failure=Failure("DEADLINE_EXCEEDED", "no worker was free"))
+    late[0].outcome = Outcome.EXPIRED
+    ended.answered(late, 1.2)
+    found = ended.find("late")
+    assert found is not None
+    assert "next_batch_ms" not in found
+    ended.answered(replies("another model's", model="other"), 2.0)
+    ended.answered(replies("sent before", sealed=1.1), 2.0)
+    ended.answered(replies("next", sealed=1.25), 2.0)
+    ended.answered(replies("after that", sealed=1.5), 2.0)
+    found = ended.find("late")
+    assert found is not None
+    assert found["next_batch_ms"] == {"sent": 250.0, "ended": 750.0}

@@ -65,6 +65,22 @@ def test_what_would_end_past_its_deadline_is_refused_and_the_rest_is_let_in() ->
     assert why(batcher, ask(expires=0.19, deadline=9.0)) == TOO_LONG
 
 
+def test_a_refusal_for_want_of_time_says_how_much_was_needed_and_how_much_there_was() -> None:
+    batcher = busy()
+    offer(batcher, *(ask() for _ in range(20)))  # two batches ahead: starts at 0.2
+    refused = refusal(batcher, RULES, ask(expires=0.15, deadline=9.0), 0.0)
+    assert refused is not None
+    assert refused.needed == pytest.approx(0.2)
+    assert refused.had == 0.15
+    hopeless = refusal(batcher, RULES, ask(expires=0.06, deadline=0.06), 0.01)
+    assert hopeless is not None
+    assert hopeless.needed == pytest.approx(0.1)
+    assert hopeless.had == pytest.approx(0.05)
+    full = refusal(batcher, AdmissionRules(max_queue=1), ask(expires=9.0, deadline=9.0), 0.0)
+    assert full is not None
+    assert full.needed is full.had is None
+
+
 def test_a_deadline_shorter_than_one_batch_is_no_matter_of_the_queue() -> None:
     batcher = busy(seconds=0.1)
     own = ask(expires=0.01, deadline=0.01)

@@ -20,7 +20,7 @@ from penstock.config import load
 from penstock.doors.data_plane import DataPlane
 from penstock.doors.door import HttpLimits, Inside
 from penstock.edge.edge import Edge, EdgeLimits
-from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
+from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected, PenstockError
 from penstock.ports import CallAsker, Gateway, Leaving
 from penstock.service_model import SETTINGS
 from penstock.testing import run_virtual
@@ -245,7 +245,7 @@ class Shouting:
     def clock(self) -> float:
         return 0.0
 
-    def count(self, *about: str) -> None: ...
+    def count(self, error: PenstockError, failure: Failure, request_id: str) -> None: ...
 
     def submit_all(self, asks: Sequence[Ask], asker: CallAsker) -> Leaving:
         requests = [Accepted("key", "m", ask.input, 0, 9, 9, ask.request_id or "") for ask in asks]

@@ -63,7 +63,12 @@ class Refusing:
         raise LedgerAway("refused")
 
     def query(
-        self, tenant: str | None, since: float | None, status: str | None, limit: int
+        self,
+        tenant: str | None,
+        since: float | None,
+        status: str | None,
+        limit: int,
+        request_id: str | None = None,
     ) -> Sequence[PastRequest]:
         raise LedgerAway("refused")
 

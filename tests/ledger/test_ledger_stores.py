@@ -96,6 +96,8 @@ def test_rows_are_found_by_tenant_time_and_status_and_no_more_than_asked_for(sto
     assert ids("acme", since=11.0, status="SUCCESS") == ["k4"]
     assert ids(status="DEADLINE_EXCEEDED") == ["k2"]
     assert ids(limit=2) == ["k4", "k3"]
+    assert [entry.id for entry in store.query("acme", None, None, 9, "r2")] == ["k2"]
+    assert store.query("bolt", None, None, 9, "r2") == []
     assert ids("nobody") == []
 
 

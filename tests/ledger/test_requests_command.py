@@ -54,6 +54,8 @@ def test_it_shows_a_tenants_requests_of_the_last_hour(ledger: str) -> None:
 def test_it_filters_by_status_and_shows_no_more_than_asked_for(ledger: str) -> None:
     assert _ids(_asked("--ledger", ledger, "--status", "deadline_exceeded", "--json")) == ["k2"]
     assert _ids(_asked("--ledger", ledger, "--limit", "1", "--json")) == ["k4"]
+    asked = json.loads(_asked("--ledger", ledger, "--limit", "1", "--json").output)["request_id"]
+    assert _ids(_asked("--ledger", ledger, "--id", asked, "--json")) == ["k4"]
 
 
 def test_it_shows_a_table_for_people(ledger: str) -> None:

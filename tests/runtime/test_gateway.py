@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from runtime_kit import Door
 
-from penstock.errors import Draining, NotFound, Overloaded, OverQuota, Unacceptable
+from penstock.errors import Draining, NotFound, Overloaded, OverQuota, TooLarge, Unacceptable, about
 from penstock.quota import Limits
 from penstock.testing import run_virtual
-from penstock.types import Ask
+from penstock.types import Ask, Failure
 
 
 def test_an_accepted_request_carries_its_limits_and_its_asker() -> None:
@@ -106,8 +106,8 @@ def test_a_model_nobody_knows_and_parameters_nobody_takes_are_refused() -> None:
 def test_refusals_are_counted_under_known_models_only() -> None:
     async def body() -> None:
         door = Door()
-        door.gateway.count("model", "TOO_LARGE")
-        door.gateway.count("made up by a client", "NOT_FOUND")
+        for model, error in ("model", TooLarge("no")), ("made up by a client", NotFound("no")):
+            door.gateway.count(about(error, model, ""), Failure.of(error), "r1")
         assert door.observed.refusals == [("model", "TOO_LARGE"), ("", "NOT_FOUND")]
 
     run_virtual(body())

@@ -21,6 +21,7 @@ COMMANDS = {
     "dlq": "dlq:app",
     "keys": "keys:app",
     "requests": "requests:requests",
+    "explain": "explain:explain",
     "bench": "bench:bench",
     "sim": "sim:sim",
     "plan": "plan:plan",

@@ -1,10 +1,11 @@
-"""Asks a running server's admin plane, for `penstock workers`, `penstock dlq` and `penstock plan`. What cannot be
-asked is a `UserMistake` that says why."""
+"""Asks a running server's admin plane, for `penstock workers`, `dlq`, `plan` and `explain`. What cannot be asked is
+a `UserMistake` that says why."""
 
 import json
 import os
 import urllib.error
 import urllib.request
+from http import HTTPStatus
 from typing import Annotated, Any
 
 import typer
@@ -24,6 +25,22 @@ PATIENCE = 30.0  # seconds
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
+class NotThere(UserMistake):
+    """The admin plane knows no such thing."""
+
+
+class NoAdminPlane(UserMistake):
+    """Nobody answers there."""
+
+
+def find(admin: str, path: str) -> Any | None:
+    """Returns the answer; None if the admin plane knows no such thing."""
+    try:
+        return ask(admin, path)
+    except NotThere:
+        return None
+
+
 def ask(admin: str, path: str, method: str = "GET", *, option: str = "--admin") -> Any:
     """Returns the answer, which is JSON. `option`: the one that names the admin plane, for a message."""
     url = admin.rstrip("/").removesuffix("/internal/health") + path
@@ -35,11 +52,12 @@ def ask(admin: str, path: str, method: str = "GET", *, option: str = "--admin") 
             body = answer.read()
             return json.loads(body) if body else None
     except urllib.error.HTTPError as refused:
-        raise UserMistake(_reason(refused.read(), f"{url} answered {refused.code}")) from None
+        mistake = NotThere if refused.code == HTTPStatus.NOT_FOUND else UserMistake
+        raise mistake(_reason(refused.read(), f"{url} answered {refused.code}")) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         said = getattr(reason, "strerror", None) or reason
-        raise UserMistake(f"no admin plane at {admin} ({said}): say where it is with {option} URL") from None
+        raise NoAdminPlane(f"no admin plane at {admin} ({said}): say where it is with {option} URL") from None
 
 
 def _reason(body: bytes, otherwise: str) -> str:

@@ -37,6 +37,7 @@ def requests(
     status: Annotated[
         str | None, typer.Option("--status", help="SUCCESS, or an error code such as DEADLINE_EXCEEDED.")
     ] = None,
+    request_id: Annotated[str | None, typer.Option("--id", help="With this X-Request-Id.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 50,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, one line a request.")] = False,
 ) -> int:
@@ -50,6 +51,7 @@ def requests(
         None if since is None else seconds_of(since, "--since"),
         None if status is None else status.upper(),
         limit,
+        request_id,
     )
     if as_json:
         for row in rows:

@@ -131,10 +131,13 @@ class BatcherMember(Member):
             return
         refused = self._admissions[request.model].refusal(request, self._clock())
         if refused is not None:
+            failure = Failure.of(refused)
             self._observer.refused(
-                Refusal(request.model, refused.code, request.request_id, request.tenant, self._clock())
+                Refusal(
+                    request.model, failure.code, request.request_id, request.tenant, self._clock(), failure
+                )
             )
-            self._refuse(request, Failure.of(refused))
+            self._refuse(request, failure)
             return
         pump.offer(request)
 

@@ -89,20 +89,15 @@ class Dispatcher:
         now = self._clock()
         for gateway, groups in shared.items():
             endings = [
-                Ending(
-                    keys, outcome, failure.code, failure.message, failure.details, failure.retry_after,
-                    tried_of(history, now),
-                )
+                Ending.of(keys, outcome, failure, tried_of(history, now))
                 for (outcome, failure, history), keys in groups.items()
-            ]  # fmt: skip
+            ]
             self._put(gateway, encode(Failed(endings)))
         return unrecorded
 
     def refuse(self, gateway: str, keys: Sequence[str], failure: Failure) -> None:
         """Refuse requests that could not be read, whose keys and gateway are known all the same."""
-        ending = Ending(
-            list(keys), Outcome.FAILED, failure.code, failure.message, failure.details, failure.retry_after
-        )
+        ending = Ending.of(list(keys), Outcome.FAILED, failure, [])
         self._put(gateway, encode(Failed([ending])))
 
     # ---- the loop ----------------------------------------------------------------------------------------

@@ -44,11 +44,12 @@ def refusal(
             return Overloaded("the model is still loading", retry_after=max(1.0, loaded_in))
         return Overloaded("no worker is ready yet", retry_after=1.0)
     seconds = 0.0 if batcher.parts.in_doubt(now) else expected.seconds
-    late = expected.start - now - can_wait(batcher, min(request.expires, request.deadline - seconds) - now)
+    wait, had = expected.start - now, min(request.expires, request.deadline - seconds) - now
+    late = wait - can_wait(batcher, had)
     if late > 0:
         if request.deadline - now < batcher.curve.single:
-            return _hopeless(request, batcher.curve.single)
-        return Overloaded("the queue is too long for its deadline", retry_after=late)
+            return _hopeless(request, batcher.curve.single, now)
+        return too_long("the queue is too long for its deadline", late, wait, had)
     size = len(request.input)
     total, held = depth.total + batcher.apart.depth.total, depth.bytes + batcher.apart.depth.bytes
     if is_full(batcher, request, rules.max_queue, total):
@@ -75,10 +76,10 @@ def refusal_of_more(
         expected = forecast(batcher, request.tier, now, in_turn(batcher, request) + before)
     if expected is not None:
         seconds = 0.0 if batcher.parts.in_doubt(now) else expected.seconds
-        limit = min(request.expires, request.deadline - seconds)
-        late = expected.start - now - can_wait(batcher, limit - now)
+        wait, had = expected.start - now, min(request.expires, request.deadline - seconds) - now
+        late = wait - can_wait(batcher, had)
         if late > 0:
-            return Overloaded("the queue is too long for its deadline", retry_after=late)
+            return too_long("the queue is too long for its deadline", late, wait, had)
     total = batcher.depth.total + batcher.apart.depth.total
     if is_full(batcher, request, rules.max_queue, total, more=before):
         return _full("limits.max_queue", rules.max_queue, backlog_seconds(batcher, now))
@@ -114,13 +115,23 @@ def _full(setting: str, limit: int, drains_in: Seconds) -> Overloaded:
     return Overloaded(f"the queue is full: {setting} is {limit}", retry_after=drains_in)
 
 
-def _hopeless(request: Request, batch: Seconds) -> HopelessDeadline:
+def too_long(why: str, late: Seconds, wait: Seconds, had: Seconds) -> Overloaded:
+    """The refusal of a request that would wait for `wait`, and has `had` for that. `late`: how much later it would
+    have to come to be let in."""
+    refused = Overloaded(why, retry_after=late)
+    refused.needed, refused.had = wait, had
+    return refused
+
+
+def _hopeless(request: Request, batch: Seconds, now: Seconds) -> HopelessDeadline:
     """The refusal of a request that not even an idle server could answer in time."""
     has = request.deadline - request.arrival
     limit = (
         f"timeout_ms was {has * 1e3:.0f}" if has_own_limit(request) else f"timeouts.request is {has:.3g} s"
     )
-    return HopelessDeadline(f"one batch of this model takes about {batch * 1e3:.0f} ms; {limit}")
+    refused = HopelessDeadline(f"one batch of this model takes about {batch * 1e3:.0f} ms; {limit}")
+    refused.needed, refused.had = batch, request.deadline - now
+    return refused
 
 
 def is_full(

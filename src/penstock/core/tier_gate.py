@@ -33,7 +33,7 @@ from penstock.core.estimator import GUARD, LEAST_SPREAD
 from penstock.core.forecast import SURE, can_wait, forecast, in_turn
 from penstock.core.meters import RateMeter
 from penstock.core.recent import Recent
-from penstock.core.refusal import is_full
+from penstock.core.refusal import is_full, too_long
 from penstock.errors import Overloaded
 from penstock.types import Request, Seconds
 
@@ -250,9 +250,10 @@ class TierGate:
             return Overloaded("a better tier needs the whole capacity", retry_after=max(SOONEST, pressed))
         better = sum(meter.rate(now) for meter in self._meters[:tier])
         wait = own_wait(batcher, tier, better, in_turn(batcher, request))
-        late = wait - can_wait(batcher, self._has(request, now))
+        has = self._has(request, now)
+        late = wait - can_wait(batcher, has)
         if late > 0.0:
-            return Overloaded("the queue of this tier is too long for its deadline", retry_after=late)
+            return too_long("the queue of this tier is too long for its deadline", late, wait, has)
         return tier_refusal(batcher, self.rules, request, used)
 
     def _kept_from_best(self, tier: int, now: Seconds) -> float:

@@ -306,7 +306,7 @@ class DataPlane:
             log.error("a request failed inside the server", exc_info=exc)
             failure, about = Failure("INTERNAL", "the server failed; its log says how"), PenstockError("")
         asked = request_id(headers) or self._make_id()
-        self._gateway.count(about.model, failure.code, asked, about.tenant)
+        self._gateway.count(about, failure, asked)
         answer = failed(failure, asked) if door is None else door.failure(failure, asked)
         if isinstance(exc, MethodNotAllowed) and door is not None:
             answer = with_fields(answer, [("allow", ", ".join(door.methods))])

@@ -4,8 +4,9 @@
 from collections.abc import Mapping, Sequence, Set
 from typing import Protocol
 
+from penstock.errors import PenstockError
 from penstock.ports.waiting import Asker, CallAsker, Leaving, Waiting
-from penstock.types import Accepted, Ask, Identity, Reply, TaskStatus
+from penstock.types import Accepted, Ask, Failure, Identity, Reply, TaskStatus
 
 
 class Doorman(Protocol):
@@ -180,9 +181,9 @@ class Gateway(Protocol):
         """Count a request of this tenant that was read and refused. Raises OverQuota."""
         ...
 
-    def count(self, model: str, code: str, request_id: str = "", tenant: str = "") -> None:
-        """Tell the observers of a request that was refused on arrival with this error code. What is not known of it
-        is empty."""
+    def count(self, error: PenstockError, failure: Failure, request_id: str) -> None:
+        """Tell the observers of a request that was refused on arrival. `failure`: what its asker is told. `error`:
+        why; it knows whose request it was, or what is not known of it is empty."""
         ...
 
     def clock(self) -> float: ...

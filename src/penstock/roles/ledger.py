@@ -47,13 +47,18 @@ def ledger_gauges(ledger: Recorder | None, spool_limit: int) -> LedgerGauges | N
 
 
 def look_up(
-    url: str, tenant: str | None, seconds_ago: float | None, status: str | None, limit: int
+    url: str,
+    tenant: str | None,
+    seconds_ago: float | None,
+    status: str | None,
+    limit: int,
+    request_id: str | None = None,
 ) -> list[dict[str, Any]]:
     """Returns rows of a ledger, the newest first."""
     store = open_store(url, read_only=True)
     since = None if seconds_ago is None else time.time() - seconds_ago
     try:
-        return [asdict(entry) for entry in store.query(tenant, since, status, limit)]
+        return [asdict(entry) for entry in store.query(tenant, since, status, limit, request_id)]
     except LedgerAway as away:
         raise UserMistake(f"the ledger cannot be read: {away.message}") from None
     finally:

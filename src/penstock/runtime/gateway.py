@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
 from penstock.core.remembered_answers import RememberedAnswers
-from penstock.errors import Draining, NoSuchModel, Overloaded, Refused, Unacceptable, about
+from penstock.errors import Draining, NoSuchModel, Overloaded, PenstockError, Refused, Unacceptable, about
 from penstock.idempotency import MARK, Keyed, KeyedRequests, keyed
 from penstock.ports import Asker, CallAsker, Clock, Leaving, RequestObserver, Task, Tasks
 from penstock.quota import Account, Limiter, Limits
@@ -25,7 +25,7 @@ from penstock.runtime.reservation import NOT_ITS_FAULT, Reserved
 from penstock.runtime.tenant import Standings, release
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.runtime.wheel import Wheel
-from penstock.types import Accepted, Ask, Identity, Refusal, Reply, Request
+from penstock.types import Accepted, Ask, Failure, Identity, Refusal, Reply, Request
 
 
 class Gateway:
@@ -277,9 +277,10 @@ class Gateway:
         kept = self._keyed if self._keyed is not None and task_id.startswith(MARK) else self._tasks
         return await kept.find(task_id, self._standings.of(client_id, identity)[0])
 
-    def count(self, model: str, code: str, request_id: str = "", tenant: str = "") -> None:
-        known = model if model in self._desks else ""
-        self._observer.refused(Refusal(known, code, request_id, tenant, self.clock()))
+    def count(self, error: PenstockError, failure: Failure, request_id: str) -> None:
+        known = error.model if error.model in self._desks else ""
+        refusal = Refusal(known, failure.code, request_id, error.tenant, self.clock(), failure)
+        self._observer.refused(refusal)
 
     def check_quota(self, identity: Identity) -> None:
         tenant, _, account = self._standings.of_identity(identity)

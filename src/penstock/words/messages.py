@@ -22,7 +22,7 @@ from penstock.types import (
     Traced,
     WorkerId,
 )
-from penstock.words.basics import VERSION, Amount, Count, Garbled, content
+from penstock.words.basics import VERSION, Amount, Count, Finite, Garbled, content
 
 # ---- in several messages ---------------------------------------------------------------------------------
 
@@ -123,10 +123,27 @@ class Ending(Struct, array_like=True):
     details: str
     retry_after: Amount | None
     earlier: list[Tried] = []  # how all batches of these requests failed, the last one last
+    # If they were refused for want of time: how many seconds they needed, and how many they had.
+    needed: Finite | None = None
+    had: Finite | None = None
+
+    @classmethod
+    def of(cls, keys: list[str], outcome: Outcome, failure: Failure, earlier: list[Tried]) -> "Ending":
+        return cls(
+            keys, outcome, failure.code, failure.message, failure.details, failure.retry_after, earlier,
+            failure.needed, failure.had,
+        )  # fmt: skip
 
     @property
     def failure(self) -> Failure:
-        return Failure(self.code, self.message, self.details, retry_after=self.retry_after)
+        return Failure(
+            self.code,
+            self.message,
+            self.details,
+            retry_after=self.retry_after,
+            needed=self.needed,
+            had=self.had,
+        )
 
 
 class Failed(Struct, array_like=True, tag="f"):

@@ -62,7 +62,9 @@ def batch_of(*requests: Accepted) -> Batch:
 TRIED = Tried(0.5, "BACKEND_CRASHED", "it died", "worker", 3)
 MESSAGES: list[Message] = [
     Answers(["k"], [b"1"], "worker", 7, 3, 0.2, "v1", "due", 0.1, [TRIED]),
-    Failed([Ending(["a", "b"], Outcome.EXPIRED, "DEADLINE_EXCEEDED", "too late", "", 1.5, [TRIED])]),
+    Failed(
+        [Ending(["a", "b"], Outcome.EXPIRED, "DEADLINE_EXCEEDED", "too late", "", 1.5, [TRIED], 0.3, 0.2)]
+    ),
     Notice("task", TaskStatus.SUCCESS, "CODE"),
     Finished(
         "slot", 7, 3, 0.2, "v1", executed=4, failed=[ItemFailure(0, "BACKEND_FAILED", "no", "why")], padding=1

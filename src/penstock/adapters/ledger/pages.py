@@ -36,7 +36,9 @@ log = logging.getLogger("penstock.ledger")
 
 _decoder = msgspec.json.Decoder(list[Row])
 _row_decoder = msgspec.json.Decoder(Row)
-_TENANT, _STATUS, _COMPLETED = map(COLUMNS.index, ("tenant", "status", "completed"))
+_TENANT, _STATUS, _COMPLETED, _REQUEST_ID = map(
+    COLUMNS.index, ("tenant", "status", "completed", "request_id")
+)
 _completed = itemgetter(_COMPLETED)
 
 
@@ -79,7 +81,11 @@ def _rows(array: str) -> list[Row]:
 
 
 def past_requests(
-    database: sqlite3.Connection, tenant: str | None, since: float | None, status: str | None
+    database: sqlite3.Connection,
+    tenant: str | None,
+    since: float | None,
+    status: str | None,
+    request_id: str | None,
 ) -> Iterator[PastRequest]:
     """Yields the requests, the newest first. Pages of several servers overlap in time, so a row is kept back until
     no further page can have a newer one."""
@@ -91,7 +97,10 @@ def past_requests(
         waiting += [
             row
             for row in _rows(array)
-            if tenant in (None, row[_TENANT]) and status in (None, row[_STATUS]) and _completed(row) >= begin
+            if tenant in (None, row[_TENANT])
+            and status in (None, row[_STATUS])
+            and request_id in (None, row[_REQUEST_ID])
+            and _completed(row) >= begin
         ]
         waiting.sort(key=_completed)
     yield from map(past_request, reversed(waiting))

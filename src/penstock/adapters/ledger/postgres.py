@@ -105,9 +105,14 @@ class PostgresStore:
         return self._in_transaction(delete)
 
     def query(
-        self, tenant: str | None, since: float | None, status: str | None, limit: int
+        self,
+        tenant: str | None,
+        since: float | None,
+        status: str | None,
+        limit: int,
+        request_id: str | None = None,
     ) -> Sequence[PastRequest]:
-        where, given = conditions(tenant, since, status, "${}")
+        where, given = conditions(tenant, since, status, request_id, "${}")
         asked = f"""
             SELECT {", ".join(COLUMNS)}, round(((completed - created) * 1000)::numeric, 3)::float8
             FROM penstock_ledger {where} ORDER BY completed DESC LIMIT ${len(given) + 1}

@@ -91,13 +91,18 @@ class SqliteStore:
         return self._in_transaction(forgotten)
 
     def query(
-        self, tenant: str | None, since: float | None, status: str | None, limit: int
+        self,
+        tenant: str | None,
+        since: float | None,
+        status: str | None,
+        limit: int,
+        request_id: str | None = None,
     ) -> Sequence[PastRequest]:
         def newest(database: sqlite3.Connection) -> list[PastRequest]:
-            found = [_from_rows(database, tenant, since, status)]
+            found = [_from_rows(database, tenant, since, status, request_id)]
             # A ledger of version 1, which an older Penstock made, has no table of pages.
             if _version(database) > 1:
-                found.append(pages.past_requests(database, tenant, since, status))
+                found.append(pages.past_requests(database, tenant, since, status, request_id))
             return list(islice(merge(*found, key=attrgetter("completed"), reverse=True), limit))
 
         if self._read_only and not self._path.exists():
@@ -185,10 +190,14 @@ def _insert_shared(database: sqlite3.Connection, lines: bytes) -> int:
 
 
 def _from_rows(
-    database: sqlite3.Connection, tenant: str | None, since: float | None, status: str | None
+    database: sqlite3.Connection,
+    tenant: str | None,
+    since: float | None,
+    status: str | None,
+    request_id: str | None,
 ) -> Iterator[PastRequest]:
     """Returns the requests that were stored one by one, the newest first."""
-    where, given = conditions(tenant, since, status, "?")
+    where, given = conditions(tenant, since, status, request_id, "?")
     asked = f"""
         SELECT {", ".join(COLUMNS)}, round((completed - created) * 1000, 3)
         FROM penstock_ledger {where} ORDER BY completed DESC

@@ -37,7 +37,12 @@ class Store(Protocol):
         ...
 
     def query(
-        self, tenant: str | None, since: float | None, status: str | None, limit: int
+        self,
+        tenant: str | None,
+        since: float | None,
+        status: str | None,
+        limit: int,
+        request_id: str | None = None,
     ) -> Sequence[PastRequest]:
         """Returns requests that have ended, the newest first. Raises LedgerAway, or UserMistake where there is no
         ledger to read."""
@@ -49,10 +54,11 @@ class Store(Protocol):
 
 
 def conditions(
-    tenant: str | None, since: float | None, status: str | None, mark: str
+    tenant: str | None, since: float | None, status: str | None, request_id: str | None, mark: str
 ) -> tuple[str, list[str | float]]:
     """Returns the WHERE of a query and its arguments. `mark`: how the database writes the n-th argument."""
     asked = [("tenant =", tenant), ("completed >=", since), ("status =", status)]
+    asked.append(("request_id =", request_id))
     given = [(test, value) for test, value in asked if value is not None]
     tests = [f"{test} {mark.format(n)}" for n, (test, _) in enumerate(given, 1)]
     return f"WHERE {' AND '.join(tests)}" if tests else "", [value for _, value in given]

@@ -68,7 +68,7 @@ def described(row: Row, answered: Seconds, mates: Sequence[str], clocks: Clocks)
     if arrival <= row.expires < row.deadline < inf:
         said["queue_limit_ms"] = _ms(row.expires - arrival)
     if row.failure is not None:
-        said["error"] = {"error": row.failure.code, "message": row.failure.message}
+        said["error"] = error_of(row.failure)
     if execution is not None:
         said |= _run(execution, arrival, mates)
     if row.history:
@@ -111,3 +111,10 @@ def timeline(arrival: Seconds, execution: Execution | None, answered: Seconds) -
 
 def _ms(seconds: Seconds) -> float:
     return round(seconds * 1e3, 3)
+
+
+def error_of(failure: Failure) -> dict[str, Any]:
+    """Returns a failure as the admin plane shows it: without its details, which may quote an input."""
+    said: dict[str, Any] = {"error": failure.code, "message": failure.message}
+    times = {"retry_after_ms": failure.retry_after, "needed_ms": failure.needed, "had_ms": failure.had}
+    return said | {name: _ms(seconds) for name, seconds in times.items() if seconds is not None}
