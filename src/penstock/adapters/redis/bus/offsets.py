@@ -1,5 +1,5 @@
-"""How long an envelope was on its way, although the clocks of sender and receiver have nothing in common. A
-batcher's intake asks with each envelope, to know how much of a request's time is left.
+"""How long an envelope was on its way from its gateway to this batcher, although the clocks of sender and receiver
+have nothing in common. A batcher's intake asks with each envelope, to know how much of a request's time is left.
 
     received − sent  =  the difference of the two monotonic clocks  +  the time on the way
 
