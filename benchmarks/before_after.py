@@ -3,8 +3,8 @@
     python -m benchmarks.before_after OTHER_CHECKOUT
 
 Both run at once and are loaded in turns with the same requests, so that whatever else the machine does meanwhile is
-felt by both. Each turn of the one is held against the next of the other. Every round starts both anew, on other
-cores. A checkout is served by its own `.venv`, or by this Python with its `src` where it has none.
+felt by both. Each turn of one checkout is held against the next turn of the other. Every round starts both anew, on
+other cores. A checkout is served by its own `.venv`, or by this Python with its `src` where it has none.
 
 Beside the rates stands what a request costs: processor time of the server's own process. On a machine that others
 use too, that tells more than the rate.

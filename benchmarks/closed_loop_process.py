@@ -30,7 +30,7 @@ class Counts:
 
 
 class Asker(asyncio.Protocol):
-    """One connection."""
+    """One connection, which asks again as soon as it is answered."""
 
     def __init__(self, request: bytes, counts: Counts) -> None:
         self._request = request

@@ -51,7 +51,7 @@ CASES = (
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """p99 in ms."""
+    """What one run has shown: the p99 of its first minute and of later, in ms."""
 
     first: float | None
     steady: float | None

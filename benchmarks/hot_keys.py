@@ -25,7 +25,7 @@ from benchmarks.open_loop_process import Seen, seen
 from benchmarks.serving import serving
 from benchmarks.table import markdown_table
 from penstock.bench.load import Load
-from penstock.bench.options import parse_target, reach
+from penstock.bench.options import parse_server, reach
 from penstock.bench.plan import Plan, Shape, Template, make_plan
 from penstock.bench.scrape import scrape
 from penstock.load.report import Batches
@@ -79,9 +79,9 @@ def one(settings: Mapping[str, str], seconds: float) -> Turn:
 
 
 async def offer(url: str, seconds: float) -> Seen:
-    target = parse_target(url)
-    plan = mixed(make_plan(Shape(rate=RATE, duration=seconds, warmup=WARM_UP_SECONDS), target))
-    load = Load(plan, reach(target))
+    server = parse_server(url)
+    plan = mixed(make_plan(Shape(rate=RATE, duration=seconds, warmup=WARM_UP_SECONDS), server))
+    load = Load(plan, reach(server))
     return seen(await load.run(), 0.0)
 
 

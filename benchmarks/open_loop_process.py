@@ -16,7 +16,7 @@ import msgspec
 import uvloop
 
 from penstock.bench.load import Load, Run
-from penstock.bench.options import parse_target, reach
+from penstock.bench.options import parse_server, reach
 from penstock.bench.outcomes import REFUSALS
 from penstock.bench.plan import Shape, make_plan
 from penstock.errors import UserMistake
@@ -61,8 +61,8 @@ def seen(run: Run, began: float) -> Seen:
 
 
 async def offer(url: str, shape: Shape) -> Seen:
-    target = parse_target(url)
-    plan, address = make_plan(shape, target), reach(target)
+    server = parse_server(url)
+    plan, address = make_plan(shape, server), reach(server)
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     load = Load(plan, address)

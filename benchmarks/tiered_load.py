@@ -18,7 +18,7 @@ import msgspec
 import uvloop
 
 from penstock.bench.alarm import Alarm
-from penstock.bench.options import Target, parse_target, reach
+from penstock.bench.options import Server, parse_server, reach
 from penstock.bench.outcomes import Outcomes
 from penstock.bench.plan import filler
 from penstock.bench.pool import Pool
@@ -84,13 +84,13 @@ class Attempts(Outcomes):
             super().answered(index, now, status, body)
 
 
-def requests(traffic: TieredTraffic, target: Target) -> list[list[bytes]]:
+def requests(traffic: TieredTraffic, server: Server) -> list[list[bytes]]:
     """By tier, one request for each of its tenants. All have the same input."""
     limit = b',"timeout_ms":%d' % traffic.timeout_ms if traffic.timeout_ms else b""
     body = b'{"input":"%s"%s}' % (filler(CHARACTERS), limit)
     return [
         [
-            f"POST {target.path} HTTP/1.1\r\nHost: {target.authority}\r\nAuthorization: Bearer {key}\r\n"
+            f"POST {server.path} HTTP/1.1\r\nHost: {server.authority}\r\nAuthorization: Bearer {key}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
             + body
             for key in keys
@@ -108,13 +108,13 @@ def schedule(traffic: TieredTraffic, rng: Random) -> "array[float]":
 
 
 async def offer(traffic: TieredTraffic) -> Seen:
-    target, rng = parse_target(traffic.url), Random(traffic.seed)
+    server, rng = parse_server(traffic.url), Random(traffic.seed)
     times = schedule(traffic, rng)
     tiers = rng.choices(range(len(traffic.shares)), traffic.shares, k=len(times))
-    texts = requests(traffic, target)
+    texts = requests(traffic, server)
     chosen = [rng.choice(texts[tier]) for tier in tiers]
     outcomes = Attempts(times, traffic.attempts, rng)
-    pool = outcomes.pool = Pool(reach(target), CONNECTIONS, chosen.__getitem__, outcomes)
+    pool = outcomes.pool = Pool(reach(server), CONNECTIONS, chosen.__getitem__, outcomes)
     await pool.prepare(OPENED)
     await _walk(times, pool)
     settled = asyncio.Event()

@@ -38,7 +38,7 @@ class Running:
 def field(
     contenders: Sequence[Contender], settings: Settings, folder: Path, say: Say
 ) -> Iterator[list[Running]]:
-    """Those that could be started. `folder` gets the stamps of their functions."""
+    """The contenders that could be started. `folder` gets the stamps of their functions."""
     with contextlib.ExitStack() as held:
         began = time.monotonic()
         started: list[tuple[Contender, Launched, int, Path]] = []

@@ -1,6 +1,6 @@
-"""Which shards a batcher takes and which it gives back, when batchers come or go. The batcher's leases ask this,
-over Redis (`adapters/redis/bus/leases.py`) and in memory (`adapters/memory/leases.py`), and then do it: here it is
-only calculated.
+"""Which shards (streams of requests from gateways) a batcher takes and which it gives back, when batchers come or
+go. The batcher's leases ask this, over Redis (`adapters/redis/bus/leases.py`) and in memory
+(`adapters/memory/leases.py`), and then do it: here it is only calculated.
 
 Every batcher has an even part: the shards divided by the live batchers, and one of the remainder for each of the
 first by name. The parts add up to all shards. So a batcher that has more than its part gives back exactly what

@@ -10,7 +10,7 @@ from rich.console import Console
 from tiny_server import Answer, Ask, TinyServer, answer_body
 
 from penstock.bench.load import Load, Run
-from penstock.bench.options import parse_target, reach
+from penstock.bench.options import parse_server, reach
 from penstock.bench.plan import Shape, make_plan
 from penstock.bench.progress import Progress
 
@@ -29,12 +29,12 @@ def run_load(
     started: Callable[[Callable[[], object]], None] | None = None,
     finished: Callable[[Load], None] = lambda load: None,
 ) -> Run:
-    target = parse_target(server.url)
+    addressed = parse_server(server.url)
     shape = Shape(rate=rate, duration=duration, warmup=warmup, arrivals="uniform", payload_size=64,
                   timeout_ms=timeout_ms)  # fmt: skip
 
     async def body() -> Run:
-        load = Load(make_plan(shape, target), reach(target), connections=connections, patience=patience)
+        load = Load(make_plan(shape, addressed), reach(addressed), connections=connections, patience=patience)
         if started is not None:
             loop = asyncio.get_running_loop()
             started(lambda: loop.call_soon_threadsafe(load.stop))

@@ -3,7 +3,7 @@ from benchmarks.redis_throughput import Turn
 from benchmarks.wrk import DISTINCT, DONE, ONE, PLACEHOLDER, Load, Measurement
 
 from benchmarks import cache_miss, hot_keys
-from penstock.bench.options import parse_target
+from penstock.bench.options import parse_server
 from penstock.bench.plan import Shape, make_plan
 
 GOOD = Measured(mean=240.0, p50=230.0, p95=400.0, p99=440.0, goodput=1000.0, sent=1000, ok=1000)
@@ -33,8 +33,8 @@ def test_every_body_of_the_load_is_another() -> None:
 
 
 def test_nine_of_ten_requests_have_a_hot_input_and_the_others_each_their_own() -> None:
-    target = parse_target("http://127.0.0.1:8000")
-    plan = hot_keys.mixed(make_plan(Shape(rate=1000.0, duration=5.0, warmup=0.0), target))
+    server = parse_server("http://127.0.0.1:8000")
+    plan = hot_keys.mixed(make_plan(Shape(rate=1000.0, duration=5.0, warmup=0.0), server))
     sent = [plan.request(index) for index in range(len(plan.times))]
     hot = [request for request in sent if b'"hot ' in request]
     assert len(set(hot)) == hot_keys.HOT_INPUTS

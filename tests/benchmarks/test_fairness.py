@@ -5,7 +5,7 @@ from random import Random
 from benchmarks.fairness import SERVICE, WARM_UP, figure, found
 from benchmarks.tiered_load import Phase, Seen, TieredTraffic, requests, schedule
 
-from penstock.bench.options import parse_target
+from penstock.bench.options import parse_server
 
 BURST, TRICKLE = 0, 1
 
@@ -41,5 +41,5 @@ def test_a_trickle_that_is_refused_is_short_of_what_was_promised() -> None:
 def test_clients_that_name_no_time_limit_have_the_server_s() -> None:
     traffic = TieredTraffic("http://127.0.0.1:8000", [Phase(10.0, 1.0)], [1.0], [["key"]], timeout_ms=0)
     assert len(schedule(traffic, Random(1)))
-    ((request,),) = requests(traffic, parse_target(traffic.url))
+    ((request,),) = requests(traffic, parse_server(traffic.url))
     assert b"timeout_ms" not in request

@@ -7,7 +7,7 @@ from benchmarks.floors import Service
 from benchmarks.overload_tiers import Part, part, seconds_to_normal
 from benchmarks.tiered_load import Phase, Seen, TieredTraffic, requests, schedule
 
-from penstock.bench.options import parse_target
+from penstock.bench.options import parse_server
 
 TEN = Service(a=0.1, workers=1, max_batch=1)  # requests a second
 
@@ -54,7 +54,7 @@ def test_each_phase_follows_the_one_before_and_each_client_shows_its_key() -> No
     assert list(times) == sorted(times)
     assert sum(at < 1.0 for at in times) == pytest.approx(100, abs=50)
     assert sum(at >= 1.0 for at in times) == pytest.approx(1000, abs=150)
-    (first,), (second,) = requests(traffic, parse_target(traffic.url))
+    (first,), (second,) = requests(traffic, parse_server(traffic.url))
     assert b"Authorization: Bearer k1\r\n" in first
     assert b"Authorization: Bearer k2\r\n" in second
     assert b'"timeout_ms":500' in second

@@ -281,7 +281,7 @@ def test_what_is_refused_for_want_of_capacity_does_not_count_however_long_that_t
     for now in (0.0, 0.1, 1.2):
         assert isinstance(take(limiter, "a", three, now), Allowed)
     assert isinstance(take(limiter, "a", three, 1.3), Denied)
-    for _ in range(2):  # of the last, and then of those in the slot before
+    for _ in range(2):  # of the last, and then of those in the span before
         release(limiter, "a", 1.3, refused=True)
     assert take(limiter, "a", three, 1.3) == Allowed(3, 1, 59.2)
     for _ in range(2):

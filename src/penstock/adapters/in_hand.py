@@ -1,5 +1,6 @@
-"""The envelopes that a batcher has read and whose requests are not all settled. The intakes over Redis and in
-memory (`redis/bus/intake.py`, `memory/intake.py`) are subclasses.
+"""The envelopes that a batcher has read and whose requests are not all settled. An envelope is what a gateway
+sends: many requests in one message. The intakes over Redis and in memory (`redis/bus/intake.py`,
+`memory/intake.py`) are subclasses.
 
     envelope taken ──► its requests are in hand ──► all of them settled ──► the envelope is finished
 

@@ -1,5 +1,6 @@
-"""What a gateway has published and not sent yet: requests, withdrawals, and the callers that wait until a request
-is sent. The publishers over Redis and in memory (`redis/bus/publisher.py`, `memory/publisher.py`) are subclasses.
+"""What a gateway has published for the batchers and not sent yet: requests, withdrawals, and the callers that wait
+until a request is sent. The publishers over Redis and in memory (`redis/bus/publisher.py`, `memory/publisher.py`)
+are subclasses.
 
 publish ──► unsent ──► taken for an envelope ──► accepted, failed, or put back
               │ withdrawn: never sent

@@ -1,4 +1,5 @@
-"""The stream of overviews for those who look: server-sent events, one a second. `app.py` has a `Stream`.
+"""The stream of overviews for those who look: server-sent events, one a second. The admin application has one
+`Stream`, from which everybody who looks is served (`app.py`).
 
     event: hour        once, at the start: the last hour, step by step
     event: overview    now and every second: how everything stands

@@ -17,7 +17,7 @@ REACH_TIMEOUT = 3.0  # seconds
 
 
 @dataclass(slots=True, frozen=True)
-class Target:
+class Server:
     """The server that gets the load."""
 
     url: str
@@ -37,7 +37,7 @@ class Target:
         return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{ADMIN_PORT}"
 
 
-def parse_target(url: str) -> Target:
+def parse_server(url: str) -> Server:
     """Reads a URL. Without a path it means the inference endpoint."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     try:
@@ -50,24 +50,24 @@ def parse_target(url: str) -> Target:
     path = parts.path if parts.path not in ("", "/") else "/v1/inference"
     if parts.query:
         path += f"?{parts.query}"
-    return Target(url, parts.hostname, port or (443 if tls else 80), path, tls)
+    return Server(url, parts.hostname, port or (443 if tls else 80), path, tls)
 
 
-def reach(target: Target) -> Address:
+def reach(server: Server) -> Address:
     """Connects once, and returns the address. This resolves the name for the whole run, and finds a wrong address
     before the run starts."""
-    tls = ssl.create_default_context() if target.tls else None
+    tls = ssl.create_default_context() if server.tls else None
     try:
-        with socket.create_connection((target.host, target.port), REACH_TIMEOUT) as probe:
+        with socket.create_connection((server.host, server.port), REACH_TIMEOUT) as probe:
             host = str(probe.getpeername()[0])
             if tls is not None:
-                tls.wrap_socket(probe, server_hostname=target.host).close()
+                tls.wrap_socket(probe, server_hostname=server.host).close()
     except OSError as error:
         why = error.strerror or str(error)
         raise UserMistake(
-            f"cannot reach {target.host}:{target.port} ({why}); is the server up? `penstock serve` starts one"
+            f"cannot reach {server.host}:{server.port} ({why}); is the server up? `penstock serve` starts one"
         ) from None
-    return Address(host, target.port, tls, target.host if tls else None)
+    return Address(host, server.port, tls, server.host if tls else None)
 
 
 def parse_clients(text: str) -> tuple[tuple[str, float], ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from penstock.bench.options import Target
+from penstock.bench.options import Server
 from penstock.load.traffic import Traffic, make_schedule
 
 CHARACTERS_PER_TOKEN = 4  # about as in English text
@@ -56,7 +56,7 @@ class Shape(Traffic):
     clients: tuple[tuple[str, float], ...] = ()  # client_id and weight
 
 
-def make_plan(shape: Shape, target: Target) -> Plan:
+def make_plan(shape: Shape, server: Server) -> Plan:
     schedule = make_schedule(shape)
     lengths: Sequence[int] = ()
     if shape.payload is None and shape.payload_size is None:
@@ -65,7 +65,7 @@ def make_plan(shape: Shape, target: Target) -> Plan:
         elif schedule.tokens is not None:
             lengths = [count * CHARACTERS_PER_TOKEN for count in schedule.tokens]
     askers = Random(f"{shape.seed}/clients")  # random numbers of their own, so that the times stay the same
-    choice, templates = _templates(shape, target, lengths, len(schedule.times), askers)
+    choice, templates = _templates(shape, server, lengths, len(schedule.times), askers)
     return Plan(
         schedule.times,
         choice,
@@ -79,7 +79,7 @@ def make_plan(shape: Shape, target: Target) -> Plan:
 
 
 def _templates(
-    shape: Shape, target: Target, lengths: Sequence[int], count: int, rng: Random
+    shape: Shape, server: Server, lengths: Sequence[int], count: int, rng: Random
 ) -> "tuple[array[int], list[Template]]":
     """Returns one template for each client and length that occurs, and for each request the index of its
     template."""
@@ -94,12 +94,12 @@ def _templates(
         length = lengths[index] if lengths else fixed
         if (client, length) not in known:
             known[client, length] = len(templates)
-            templates.append(_template(shape, target, client, length))
+            templates.append(_template(shape, server, client, length))
         choice.append(known[client, length])
     return choice, templates
 
 
-def _template(shape: Shape, target: Target, client: str | None, length: int) -> Template:
+def _template(shape: Shape, server: Server, client: str | None, length: int) -> Template:
     width = len(_NUMBER % 0)
     numbered = shape.payload is None and length >= width
     fields: dict[str, object] = {}
@@ -118,7 +118,7 @@ def _template(shape: Shape, target: Target, client: str | None, length: int) -> 
     opening, value = (b'{"input":"', value[1:]) if numbered else (b'{"input":', value)
     size = len(opening) + (width if numbered else 0) + len(value) + len(rest)
     head = (
-        f"POST {target.path} HTTP/1.1\r\nHost: {target.authority}\r\nContent-Type: application/json\r\n"
+        f"POST {server.path} HTTP/1.1\r\nHost: {server.authority}\r\nContent-Type: application/json\r\n"
         f"Content-Length: {size}\r\n\r\n"
     ).encode()
     if numbered:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from penstock.bench.html import page
 from penstock.bench.load import Load, Run
-from penstock.bench.options import parse_clients, parse_payload, parse_target, reach
+from penstock.bench.options import parse_clients, parse_payload, parse_server, reach
 from penstock.bench.plan import Shape, make_plan
 from penstock.bench.progress import Progress
 from penstock.cli.options import seconds_of
@@ -68,7 +68,7 @@ def bench(
 
       penstock bench http://127.0.0.1:8000 --payload '{"text": "hello"}' --timeout-ms 200 --json -
     """
-    target = parse_target(url)
+    server = parse_server(url)
     shape = Shape(
         rate=rate,
         duration=seconds_of(duration, "--duration"),
@@ -85,12 +85,12 @@ def bench(
     for path in (html, Path(json) if json else None):  # a missing folder is found now, not after the run
         if path is not None and not path.absolute().parent.is_dir():
             raise UserMistake(f"cannot write {path}: there is no folder {path.absolute().parent}")
-    plan = make_plan(shape, target)
-    address = reach(target)
+    plan = make_plan(shape, server)
+    address = reach(server)
     errors = Console(stderr=True)
 
     async def measure(progress: Progress | None) -> Run:
-        load = Load(plan, address, connections=connections, admin=admin or target.admin, on_second=progress)
+        load = Load(plan, address, connections=connections, admin=admin or server.admin, on_second=progress)
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, load.stop)
         return await load.run()
 
@@ -110,7 +110,7 @@ def bench(
     if json is not None and json != "-":
         _write(Path(json), figures + "\n")
     if html is not None:
-        _write(html, page(run, target.url, shape))
+        _write(html, page(run, server.url, shape))
 
 
 def _write(path: Path, text: str) -> None:

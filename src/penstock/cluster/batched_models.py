@@ -1,5 +1,6 @@
-"""The models that a batcher forms batches for: those that workers have announced. For each of them there is a pump,
-an admission and a borrower of slots. The batcher (`cluster/batcher.py`) looks its requests' models up here."""
+"""The models that a batcher forms batches for: those that workers have announced. For each of them there is a pump
+(the loop that forms batches), an admission (who is let in) and a borrower of slots. The batcher
+(`cluster/batcher.py`) looks its requests' models up here."""
 
 import asyncio
 import logging

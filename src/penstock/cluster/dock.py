@@ -1,6 +1,7 @@
 """Where a worker's slots get their batches when the batchers are other processes: a slot says here that it is free,
-waits for its batch, and tells how the batch ended. It is `runtime.dock.Dock` over a bus. A worker has one dock for
-each of its models (`worker_slots.py`), and passes on the batches that come to its mailbox.
+enters the line of all idle slots, waits for its batch, and tells how the batch ended. It is `runtime.dock.Dock`
+over a bus. A worker has one dock for each of its models (`worker_slots.py`), and passes on the batches that come to
+its mailbox.
 
     free ──► it stands in the line ──► a batcher takes it ──► its batch arrives ──► done: free again, and then
                                                               outputs to the gateways, word to the batcher

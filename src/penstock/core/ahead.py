@@ -1,4 +1,5 @@
-"""Which busy worker is handed its next batch before the one in hand has ended, so that it need not stand idle.
+"""Which busy worker is handed its next batch before its present one has ended, so that it need not stand idle in
+between.
 
 What is handed ahead cannot be changed any more: whoever comes later, and is more urgent, waits for it. So nothing
 is handed ahead that would not go just so in a moment:
@@ -9,7 +10,7 @@ is handed ahead that would not go just so in a moment:
 - Its worker can take a batch while it runs one, has answered since it started, has failed nothing since it last
   succeeded, is not nearly full, and runs nothing that is tried again or feared.
 - No worker is idle, no retry waits, and nobody is set apart. Those go first, and want workers that are idle.
-- Where batchers share the workers, no more of them have a batch of this one ahead than its share. A worker that is
+- Where batchers share the workers, a batcher has batches ahead at no more workers than its share. A worker that is
   handed batch after batch works for nobody else. Requests have waited for `ASKED`, so that the credit of an idle
   worker would have come.
 

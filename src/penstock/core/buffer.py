@@ -1,5 +1,5 @@
-"""What waits in one lane, and who goes first. Each lane has one: the `Batcher` adds requests to it, and `sealing`
-takes from it those of the next batch.
+"""What waits in one lane (the requests that may share a batch), and who goes first. Each lane has one: the
+`Batcher` adds requests to it, and `sealing` takes from it those of the next batch.
 
 Order: tier, then tenant, then earliest deadline.
 - Tiers are strict, or weighted: each tier's virtual time advances by cost / weight as it is served, and the

@@ -16,7 +16,7 @@ would have to wait until one is started anew.
   and not sent.
 
 `sealing` asks before it sends a retry or a batch of those set apart, `batcher` before it takes or keeps a worker;
-`aftermath` tells of lost workers. Nothing is kept here: what is known is noted at the workers of the fleet.
+`aftermath` tells of lost workers. Nothing is kept here: what is known is noted at the workers of the `Fleet`.
 """
 
 from math import ceil, inf, log2

@@ -1,5 +1,6 @@
-"""Rates that are measured as requests arrive. Each lane has an `ArrivalMeter`, by which the policies tell how soon
-a batch fills. Admission counts with a `RateMeter` how much each tier has asked and had."""
+"""Rates that are measured as requests arrive. Each lane (requests that may share a batch) has an `ArrivalMeter`, by
+which the policies tell how soon a batch fills. Admission counts with a `RateMeter` how much each tier has asked and
+had."""
 
 from math import exp, sqrt
 

@@ -1,15 +1,16 @@
 """How much each tenant may ask, where one process sees all of it: a `penstock.quota.Limiter`. The gateway of
 `penstock serve` asks it about every request. Over Redis `adapters/redis/records/quotas.py` takes its place.
 
-A minute is any sixty seconds, not one that starts on the full minute: what was let in is counted in slots of half a
-second, and a slot counts until its last instant is a minute old. So a minute never holds more than the limit, and a
+A minute is any sixty seconds, not one that starts on the full minute: what was let in is counted in spans of half a
+second, and a span counts until its last instant is a minute old. So a minute never holds more than the limit, and a
 tenant that always asks for more gets at least 60 / 60.5 of it: exact within 1 %.
 A burst limit, if there is one, is a bucket that refills at the pace of the minute (the generic cell rate algorithm:
 one number, the time at which the bucket will be full).
-Tenants nobody has heard of for a minute are forgotten: nothing they did still counts. They stand in two
-generations, and the elder goes as a whole; one that is asked for moves to the younger. If more tenants than
-`max_tenants` come within a minute, the generations change early, and those forgotten begin a new minute; unless
-somebody holds an account of theirs, who has what they used.
+
+Tenants nobody has heard of for a minute are forgotten, since nothing that they did still counts. Accounts stand in
+two generations: an account that is asked for moves to the younger one, and the elder is dropped as a whole. If more
+tenants than `max_tenants` come within a minute, the generations change early. A tenant that was forgotten so begins
+a new minute, unless somebody (an identity, a request) still holds its account.
 """
 
 from collections import deque
@@ -20,9 +21,9 @@ from penstock.errors import OverQuota
 from penstock.quota import MINUTE, Limits, over_quota
 from penstock.types import Seconds
 
-SLOTS = 2  # slots in a second
-COUNTED = int(MINUTE * SLOTS) + 1  # slots that count, the current one included
-MEMORY = MINUTE + 1.0 / SLOTS  # seconds after which nothing that a tenant did counts any more
+SPANS = 2  # spans in a second
+COUNTED = int(MINUTE * SPANS) + 1  # spans that count, the current one included
+MEMORY = MINUTE + 1.0 / SPANS  # seconds after which nothing that a tenant did counts any more
 ROUNDING = 1e-9  # seconds: covers rounding errors
 SHORTEST = 0.001  # seconds: the shortest wait that is worth telling
 LET_GO = 8  # idle accounts that are emptied whenever another one is remembered
@@ -35,7 +36,7 @@ class TenantAccount:
 
     __slots__ = (
         "__weakref__", "_answered", "_before", "_burst", "_close_look_below", "_ended", "_full_at", "_gap",
-        "_in_flight", "_interval", "_limiter", "_most", "_noted", "_slot", "_total", "_until",
+        "_in_flight", "_interval", "_limiter", "_most", "_noted", "_span", "_total", "_until",
         "_waiting_since", "_window", "generation", "limit", "limits", "remaining", "reset_at", "tenant",
     )  # fmt: skip
 
@@ -43,20 +44,20 @@ class TenantAccount:
         self.tenant = tenant
         self.generation = -1  # the generation in which it was last asked for
         self.remaining = 0
-        self._until = -inf  # when the slot in the making ends
-        self.reset_at = 0.0  # when the first slot that counts no longer does
+        self._until = -inf  # when the span in the making ends
+        self.reset_at = 0.0  # when the first span that counts no longer does
         self._limiter = limiter
-        # The slots before the one in the making, the oldest first: each a pair of slot and count.
+        # The spans before the one in the making, the oldest first: each a pair of span and count.
         self._window: deque[list[int]] = deque()
-        self._slot = -1  # the slot in the making
+        self._span = -1  # the span in the making
         self._full_at = -inf  # when the burst bucket is full again
         self._interval = 0.0  # seconds in which the burst bucket gains one
         self._gap = 0.0  # seconds between two answers, usually, while no more may be in flight
         # What follows was true at the last close look.
         self._noted = 0  # `remaining`
         self._in_flight = 0  # requests in flight
-        self._total = 0  # requests in all slots that count
-        self._before = 0  # requests in the slots before the one in the making
+        self._total = 0  # requests in all spans that count
+        self._before = 0  # requests in the spans before the one in the making
         self._waiting_since = 0.0  # when a request in flight was last answered, or the first of them came
         # What follows has happened since the last close look.
         self._answered = 0.0  # when a request in flight was last answered
@@ -159,21 +160,21 @@ class TenantAccount:
         self._in_flight = max(0, in_flight - ended)
 
     def _turn(self, now: Seconds) -> None:
-        """Begin a new slot. What is older than a minute no longer counts."""
-        limiter, window, slot = self._limiter, self._window, int(now * SLOTS)
+        """Begin a new span. What is older than a minute no longer counts."""
+        limiter, window, span = self._limiter, self._window, int(now * SPANS)
         if self.generation != limiter.generation or now >= limiter.until:
             limiter.remember(self, now)
         if self._total > self._before:
-            window.append([self._slot, self._total - self._before])
-        while window and window[0][0] <= slot - COUNTED:
+            window.append([self._span, self._total - self._before])
+        while window and window[0][0] <= span - COUNTED:
             self._total -= window.popleft()[1]
         self._before = self._total
-        self._slot = slot
-        self._until = limiter.time_of(slot + 1)
+        self._span = span
+        self._until = limiter.time_of(span + 1)
         self._look_at_oldest()
 
     def _look_at_oldest(self) -> None:
-        oldest = self._window[0][0] if self._window else self._slot
+        oldest = self._window[0][0] if self._window else self._span
         self.reset_at = self._limiter.time_of(oldest + COUNTED)
 
     def forget(self, now: Seconds) -> None:
@@ -251,13 +252,13 @@ class RateLimiter:
             account = self._all[tenant] = TenantAccount(self, tenant, limits)
         return account if account.limits == limits else _OtherLimits(account, limits)
 
-    def time_of(self, slot: int) -> Seconds:
-        """When a slot begins: one number for thousands of tenants, who are all in the same slots."""
-        time = self._times.get(slot)
+    def time_of(self, span: int) -> Seconds:
+        """When a span begins: one number for thousands of tenants, who are all in the same spans."""
+        time = self._times.get(span)
         if time is None:
             if len(self._times) > 2 * COUNTED:
                 self._times.clear()
-            time = self._times[slot] = slot / SLOTS
+            time = self._times[span] = span / SPANS
         return time
 
     def remember(self, account: TenantAccount, now: Seconds) -> None:

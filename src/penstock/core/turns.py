@@ -1,5 +1,6 @@
-"""Which lane goes next where several wait, and who may open one more: tenants share lanes as they share a queue.
-`sealing` asks for the order of the lanes, and the `Batcher` whether a new lane may be opened for a request.
+"""Which lane (requests that may share a batch) goes next where several wait, and who may open one more: tenants
+share lanes as they share a queue. `sealing` asks for the order of the lanes, and the `Batcher` whether a new lane
+may be opened for a request.
 
 If urgency alone decided, a tenant that sends each request with other parameters, and with short deadlines, could
 keep the workers to itself, one small batch after the other. So the lane goes first in which a tenant waits that has

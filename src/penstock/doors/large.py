@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class LargeBodies:
-    """One line."""
+    """One line of large bodies, or of large answers, that wait for their turn."""
 
     def __init__(self, clock: Clock, trim: Callable[[], object] | None = None) -> None:
         self._clock = clock

@@ -22,7 +22,7 @@ class InLine(Protocol):
 
 
 class Turns:
-    """One line."""
+    """One line of those who wait for their turn."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, share: float = 0.0) -> None:
         """`share`: for so many seconds of one turn those in line follow each other; 0: one of them for each

@@ -1,5 +1,6 @@
-"""Reads recorded arrivals: the CSV of the Azure LLM traces, and what a server writes for `[trace] record`,
-which has more columns. Used by `arrivals.py`, and by `cli/plan.py` and `cli/tune.py`."""
+"""Reads recorded arrivals: the CSV of the Azure LLM traces, and what a server writes for `[trace] record`, which
+has more columns. A schedule that replays a trace is read with it (`arrivals.py`), and so are the figures that
+`penstock plan` and `penstock tune` take from one. Files are read, and nothing is written."""
 
 import csv
 from array import array

@@ -10,7 +10,7 @@ from penstock.ports import Clock
 from penstock.roles.observers import Observing
 from penstock.roles.process import Process
 from penstock.roles.redis import Redis
-from penstock.roles.tracing import Role
+from penstock.roles.role import Role
 
 
 def batcher(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time.monotonic) -> Process:

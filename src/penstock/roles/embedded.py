@@ -18,7 +18,8 @@ from penstock.roles.model import ModelStack
 from penstock.roles.observers import Observing
 from penstock.roles.process import Process
 from penstock.roles.reload import reloader as reloader_of
-from penstock.roles.tracing import Role, tracer_of
+from penstock.roles.role import Role
+from penstock.roles.tracing import tracer_of
 from penstock.runtime.dead_letters import DeadLetters
 from penstock.runtime.embedded_server import EmbeddedServer
 from penstock.runtime.gateway import Gateway

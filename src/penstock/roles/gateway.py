@@ -13,7 +13,8 @@ from penstock.roles.data_plane import data_plane
 from penstock.roles.observers import Observing
 from penstock.roles.process import Process
 from penstock.roles.redis import Redis
-from penstock.roles.tracing import Role, tracer_of
+from penstock.roles.role import Role
+from penstock.roles.tracing import tracer_of
 from penstock.server.certificates import server_tls
 
 

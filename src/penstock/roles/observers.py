@@ -15,7 +15,8 @@ from penstock.logs import write_lines
 from penstock.ports import Clock
 from penstock.roles.ledger import ledger_of
 from penstock.roles.recording import recorder_of
-from penstock.roles.tracing import Role, tracing_of
+from penstock.roles.role import Role
+from penstock.roles.tracing import tracing_of
 from penstock.runtime.observers import Observers
 
 

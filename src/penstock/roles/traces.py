@@ -19,7 +19,7 @@ from penstock.config import Config, Model, Tracing
 from penstock.from_config.tiers import tier_names
 from penstock.ports import BatchObserver, Clock
 from penstock.ports.tracing import RequestTracer
-from penstock.roles.tracing import Role
+from penstock.roles.role import Role
 
 NAME, RELEASE = "penstock", penstock.__version__
 PATH = "/v1/traces"  # of a receiver whose endpoint has no path

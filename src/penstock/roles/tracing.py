@@ -2,28 +2,16 @@
 gets its tracer from it, and health and metrics ask it. If traces are on, `traces.py` makes them."""
 
 import asyncio
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from penstock.config import Config
 from penstock.gauges import TracingGauges
 from penstock.ports import Clock
 from penstock.ports.tracing import RequestTracer
+from penstock.roles.role import Role
 
 if TYPE_CHECKING:
     from penstock.roles.traces import Traces
-
-
-class Role(Enum):
-    """What a process does: whether it answers clients, forms batches, and runs them."""
-
-    SERVE = ("serve", True, True, True)
-    GATEWAY = ("gateway", True, False, False)
-    BATCHER = ("batcher", False, True, False)
-    WORKER = ("worker", False, False, True)
-
-    def __init__(self, called: str, answers: bool, forms: bool, runs: bool) -> None:
-        self.called, self.answers, self.forms, self.runs = called, answers, forms, runs
 
 
 def tracing_of(config: Config, role: Role, loop: asyncio.AbstractEventLoop, clock: Clock) -> "Traces | None":

@@ -11,7 +11,7 @@ from penstock.roles.backends import MakeBackend, backend_maker
 from penstock.roles.observers import Observing
 from penstock.roles.process import Process
 from penstock.roles.redis import Redis
-from penstock.roles.tracing import Role
+from penstock.roles.role import Role
 
 
 def worker(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time.monotonic) -> Process:

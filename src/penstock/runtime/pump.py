@@ -1,4 +1,5 @@
-"""The loop of one model's batcher: events in as they happen, one decision per turn of the event loop.
+"""The loop of one model's batcher (`core.batcher`): events in as they happen, one decision per turn of the event
+loop.
 
 A model's broker calls `offer` and `withdraw`; its slots call the rest, as their `Dock`. Over a bus the batcher's
 process calls all of it (`cluster/batcher.py`, `borrowing`, `workers_seen`).

@@ -3,7 +3,8 @@
 and batcher but a call.
 
 The other files of this folder are a bus and records, on which tests run whole installations in one process and in
-virtual time. No server uses those.
+virtual time. No server uses those. All of them import `ports`, `words`, the vocabulary and the helpers of
+`adapters/`.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,5 +1,6 @@
-"""The line of idle slots in memory. For each model it holds the idle slots in their order or, while there are none,
-the batchers that wait for one. In tests, workers post their slots here and batchers take them."""
+"""The line of idle slots (places of workers that can take a batch) in memory. For each model it holds the idle
+slots in their order or, while there are none, the batchers that wait for one. In tests, workers post their slots
+here and batchers take them."""
 
 import asyncio
 from collections import OrderedDict, deque

@@ -3,5 +3,5 @@ that have ended of late.
 
 `roles/observers.py` makes them for each process; gateways, batchers and slots call them through
 `ports.observers`. They are called on the hot path, so they only count: Prometheus' text is made when somebody asks.
-Besides ports and the vocabulary nothing of ours is imported.
+Besides ports, the vocabulary and the structs of `overview` nothing of ours is imported.
 """

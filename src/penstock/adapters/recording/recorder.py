@@ -1,10 +1,12 @@
-"""The observer that records arrivals: when each request came, how long it was, and how long its answer. No
-input, no output and no id of anybody is written; a tenant is a small number.
+"""One of a gateway's observers, if `[trace] record` names a file: it records arrivals: when each request came, how
+long it was, and how long its answer. No input, no output and no id of anybody is written; a tenant is a small
+number.
 
 Recorded is the load on the workers. A request that the cache answered is left out, and so is one that was
 refused for its own sake (a wrong body, no key, a quota spent). One that was refused because there was no room
 is recorded, without its size, which is not known any more. So a recorded overload does not look smaller than it
-was."""
+was.
+"""
 
 import asyncio
 import logging

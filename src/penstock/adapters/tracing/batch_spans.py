@@ -6,8 +6,8 @@ serve`.
                   └── run {model}   on the worker: here, or where the worker is (`run_spans.py`)
 
 A batch is in the trace of its first member that is traced. The waits of the others have a link to the batch. If
-more members are traced than a span may have links, the batch has several spans, and the first is the one that the
-run is below. All of it is written when the batch has ended.
+more members are traced than a span may have links, the batch has several spans, and the run is below the first. All
+of it is written when the batch has ended.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,6 @@
-"""Which entries lay in a shard before this batcher gained it. They waited while nobody was there to read them, so
-they are inherited (`adapters/in_hand.py`). The batcher's intake asks whenever it has gained a shard."""
+"""Which entries (messages with requests) lay in a shard before this batcher gained it. They waited while nobody was
+there to read them, so they are inherited (`adapters/in_hand.py`). The batcher's intake asks whenever it has gained
+a shard."""
 
 from collections.abc import Collection
 

@@ -1,8 +1,8 @@
 """The line of idle slots, over Redis: the slot that has waited longest is taken first. Workers post their slots,
 batchers take them.
 
-A credit is a slot's place in the line. If a batcher dies after it took one, nothing is lost: the slot posts it
-again.
+A slot is what runs one batch at a time, in a worker; a credit is its place in the line. If a batcher dies after it
+took one, nothing is lost: the slot posts it again.
 """
 
 from penstock.adapters.redis.bus.scripts import CREDIT_POST

@@ -1,5 +1,5 @@
-"""Writes envelopes so that they are as safe as `redis.durability` asks. The gateway's publisher hands it each
-envelope. A request counts as accepted when
+"""Writes envelopes (messages with requests) so that they are as safe as `redis.durability` asks. The gateway's
+publisher hands it each envelope. A request counts as accepted when
 
     memory    Redis has it.
     fsync     Redis has it on its disk: WAITAOF, or nothing more where every write is synced before its answer.

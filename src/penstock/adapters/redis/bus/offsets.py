@@ -1,11 +1,11 @@
-"""How long an envelope was on its way, although the clocks of sender and receiver have nothing in common. A
-batcher's intake asks with each envelope, to know how much of a request's time is left.
+"""How long an envelope was on its way from its gateway to this batcher, although the clocks of sender and receiver
+have nothing in common. A batcher's intake asks with each envelope, to know how much of a request's time is left.
 
     received − sent  =  the difference of the two monotonic clocks  +  the time on the way
 
 The difference is the same for all envelopes of one sender. So the smallest sum seen belongs to the quickest
-envelope, and what the sum of another is above it, that one spent waiting. Wall clocks play no part: two machines
-may differ by an hour, and a clock may be set.
+envelope, and any other envelope has waited for as long as its own sum is above that. Wall clocks play no part: two
+machines may differ by an hour, and a clock may be set.
 
 Monotonic clocks drift apart by some 50 millionths, and stop while a machine sleeps. So only the last ten to twenty
 seconds count: two spans, the older of which is forgotten when a new one begins. A gateway that starts anew has a

@@ -1,5 +1,5 @@
-"""The pending list of a shard: which entries were given to which batcher and are not settled yet. A batcher's
-intake reads and claims through these functions.
+"""The pending list of a shard, as Redis keeps it: which entries (messages with requests) were given to which
+batcher and are not settled yet. A batcher's intake reads and claims through these functions.
 
 Whatever happened to a batcher or a connection, the pending list says what is to be done with each entry.
 """

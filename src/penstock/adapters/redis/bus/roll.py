@@ -1,9 +1,9 @@
 """The members of one kind (gateways, batchers or workers): which are there, and which went without leaving. The
 registry has one `Roll` for each kind (`registry.py`).
 
-A heartbeat that cannot be read is set aside. For a member that is known, the one before it still counts. A member
-that is not known does not count until a heartbeat of it can be read. A member's age cannot be more than it was when
-we last asked, and the time since. If its entry in the registry says so, another program has written there.
+A heartbeat that cannot be read is set aside. For a member that is known, its heartbeat before that still counts. A
+member that is not known does not count until a heartbeat of it can be read. A member's age cannot be more than it
+was when we last asked, and the time since. If its entry in the registry says so, another program has written there.
 """
 
 from collections.abc import Callable, Collection

@@ -206,7 +206,7 @@ def _client(address: Address, timeout: float, connect_timeout: float, misfits: M
     client: Cluster | SingleServer
     if address.clustered:
         nodes = [ClusterNode(host, port) for host, port in address.nodes]
-        # redis-py looks up a slot that has moved. To read the whole map anew would close connections in use.
+        # redis-py looks up a hash slot that has moved. To read the whole map anew would close connections in use.
         client = Cluster(startup_nodes=nodes, reinitialize_steps=0, **options)
     else:
         client = SingleServer(host=address.nodes[0][0], port=address.nodes[0][1], **options)

@@ -3,10 +3,10 @@
 Writing: redis-py goes through `asyncio.wait_for`, which on Python 3.11 makes a task for each command and
 swallows a cancellation that comes as the write ends: a reader's loop that is told to stop would then run on.
 
-Slots that move between nodes: redis-py sends ASKING, and then the command that it stands for, each over the
-connection that was idle longest. With several idle connections they take different ones, and the node refuses the
-command. After some rounds redis-py closes everybody's connections. If it takes the connection that was used last,
-both take the same.
+Hash slots that move between the nodes of a cluster: redis-py sends ASKING and then the command, each over the
+connection that was idle longest. With several idle connections the two take different ones, and the node refuses
+the command. After some rounds redis-py closes everybody's connections. If each takes the connection that was used
+last, both take the same.
 
 Keys of the wrong type: see `misfits.py`.
 """

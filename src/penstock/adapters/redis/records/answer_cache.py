@@ -1,7 +1,7 @@
 """Answers that gateways keep for each other in Redis. The cache of a gateway asks it in bulk
 (`runtime/collapse/shared_answers.py`). Answers are read with MGET, and Redis forgets them when their time is over.
 
-In a cluster the keys of one command must be in one slot, so answers are spread over as many slots as there are
+In a cluster the keys of one command must be in one hash slot, so answers are spread over as many as there are
 shards. Any error of Redis only means that there is no cache now. A value carries its checksum, so that a value
 which another program has written there is not taken for an answer.
 """
