@@ -1,6 +1,6 @@
-"""Dead letters where one process does everything. As an observer it is told of every reply and keeps those that
-failed for good; the admin plane lists, retries and deletes them. `roles/embedded.py` makes one. Over a bus
-`cluster/dead_letters.py` takes its place.
+"""Dead letters where one process does everything. As an observer it is told of requests that were given up, and
+keeps those that failed for good; the admin plane lists, retries and deletes them. `roles/embedded.py` makes one.
+Over a bus `cluster/dead_letters.py` takes its place.
 
 A letter is retried as a task under its own request id, so that its result can be read whether or not anybody waited
 for it the first time. It is removed only once it is accepted again.

@@ -1,7 +1,5 @@
-"""The start of a backend, within a time limit: what every backend does around its own first steps.
-
-Each of the backends wraps its `start` in it, which the worker's slot calls.
-"""
+"""The start of a backend, within a time limit: what the backends for functions and for endpoints do around their
+own first steps. A worker's slot calls their `start`, which is wrapped in this."""
 
 import asyncio
 from collections.abc import AsyncIterator
