@@ -15,6 +15,7 @@ from typing import Protocol
 
 from penstock.edge.certificate_end import first_end
 from penstock.errors import UserMistake
+from penstock.file_state import FileState, state_of
 from penstock.loops import Loops
 
 EVERY = 0.5  # seconds between two looks at the files
@@ -68,7 +69,7 @@ class ServerTls:
 
     def __init__(self, settings: TlsSettings) -> None:
         self._settings = settings
-        self._seen = self._loaded = _stamps(settings.files)
+        self._seen = self._loaded = _states(settings.files)
         self.context = _context(settings)
         # The admin plane listens with this context, so it is kept, and reloaded in place.
         self.admin_context = _plain_context(settings)
@@ -101,12 +102,12 @@ class ServerTls:
     def look(self) -> None:
         """Reload files that have changed. A certificate and its key are written one after the other, so they are
         read only when neither has changed since the last look."""
-        seen, self._seen = self._seen, _stamps(self._settings.files)
+        seen, self._seen = self._seen, _states(self._settings.files)
         if self._seen == seen and seen != self._loaded:
             self.reload()
 
     def reload(self) -> None:
-        self._loaded = self._seen = _stamps(self._settings.files)
+        self._loaded = self._seen = _states(self._settings.files)
         try:
             context = _context(self._settings)
             self.admin_context.load_cert_chain(self._settings.certificate, self._settings.key, _refuse_to_ask)
@@ -146,17 +147,8 @@ class AdminTls:
         self._tls.close()
 
 
-def _stamps(files: list[Path]) -> list[tuple[int, int, int] | None]:
-    """Returns a stamp for each file. It changes when the file changes, or the file that a link leads to."""
-    return [_stamp(file) for file in files]
-
-
-def _stamp(file: Path) -> tuple[int, int, int] | None:
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+def _states(files: list[Path]) -> list[FileState | None]:
+    return [state_of(file) for file in files]
 
 
 def _context(settings: TlsSettings) -> ssl.SSLContext:

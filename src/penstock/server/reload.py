@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 from penstock.errors import BackendError, UserMistake
+from penstock.file_state import FileState, state_of
 from penstock.loops import Loops
 from penstock.target import located, parse_target
 
@@ -27,7 +28,7 @@ EVERY = 0.5  # seconds
 # So many files are looked at for one function. Nobody is just writing a package that is larger.
 MOST_FILES = 2000
 
-Stamps = dict[Path, tuple[int, int]]  # for each file, when it was written and its size
+States = dict[Path, FileState]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +70,11 @@ class _Watched:
     def __init__(self, model: Reloadable) -> None:
         self._model = model
         self._files = [_file_of(word) for word in model.functions]
-        self._seen = self._stamps()
+        self._seen = self._states()
 
     def look(self) -> str:
         """Returns the name of a file that has changed since the last look; empty if none has."""
-        now = self._stamps()
+        now = self._states()
         changed = sorted(path for path, _ in now.items() ^ self._seen.items())
         self._seen = now
         return changed[0].name if changed else ""
@@ -89,16 +90,14 @@ class _Watched:
         else:
             log.info("%s changed: %s runs it now", changed, self._model.name)
 
-    def _stamps(self) -> Stamps:
-        stamps: Stamps = {}
+    def _states(self) -> States:
+        states: States = {}
         for file in self._files:
             for path in islice(_sources(file), MOST_FILES):
-                try:
-                    found = path.stat()
-                except OSError:  # an editor is about to put the new one in its place
-                    continue
-                stamps[path] = (found.st_mtime_ns, found.st_size)
-        return stamps
+                state = state_of(path)
+                if state is not None:  # otherwise an editor is about to put the new one in its place
+                    states[path] = state
+        return states
 
 
 def _file_of(word: str) -> Path:

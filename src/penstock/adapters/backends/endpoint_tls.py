@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.errors import UserMistake
+from penstock.file_state import FileState, state_of
 
 log = logging.getLogger("penstock.worker")
-
-Stamps = list[tuple[int, int] | None]  # of files: when each was changed, and its size; None: it is not there
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,29 +58,21 @@ class RenewedContext:
 
     def __init__(self, settings: EndpointTls) -> None:
         self.settings = settings
-        self._stamps = self._look()
+        self._states = self._look()
         self._context = settings.make_context()
 
     def current(self) -> ssl.SSLContext:
-        stamps = self._look()
-        if stamps != self._stamps:
-            self._stamps = stamps
+        states = self._look()
+        if states != self._states:
+            self._states = states
             try:
                 self._context = self.settings.make_context()
             except UserMistake as mistake:
                 log.error("certificates stay as they were", extra={"error": mistake.message})
         return self._context
 
-    def _look(self) -> Stamps:
-        return [_stamp(file) for file in self.settings.files.values()]
-
-
-def _stamp(file: Path) -> tuple[int, int] | None:
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size
+    def _look(self) -> list[FileState | None]:
+        return [state_of(file) for file in self.settings.files.values()]
 
 
 def _refuse_to_ask() -> str:
