@@ -28,22 +28,8 @@ DOUBT = 0.3  # seconds without a batch after which the learned times are doubted
 
 class Parts:
     __slots__ = (
-        "apart",
-        "batch_limits",
-        "caution",
-        "curve",
-        "delivery",
-        "depth",
-        "draining",
-        "fleet",
-        "ids",
-        "lanes",
-        "last_finish",
-        "padded",
-        "rehearsals",
-        "rules",
-        "safe_sizes",
-        "used_up",
+        "apart", "batch_limits", "caution", "curve", "delivery", "depth", "draining", "fleet", "ids", "lanes",
+        "last_finish", "padded", "rehearsals", "rules", "safe_sizes", "used_up",
     )  # fmt: skip
 
     def __init__(self, rules: BatchingRules) -> None:

@@ -1,8 +1,8 @@
 """Why the queue of a model refuses a request: it would be late, it costs too much, or there is no room for it.
 
-`Admission` asks this first, before the rules among tiers. A request that cannot make its deadline is refused when
-it arrives, and told after which time it could. The last part of the longest queue, `ROOM`, is for tenants that have
-less than an even share of it. Those rules are in `tier_gate`.
+`Admission` asks this first, before it asks which part of the capacity a tier may have. A request that cannot make
+its deadline is refused when it arrives, and told after which time it could. The last part of the longest queue,
+`ROOM`, is for tenants that have less than an even share of it. The rules among tiers are in `tier_gate`.
 """
 
 from dataclasses import dataclass

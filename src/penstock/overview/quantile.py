@@ -1,4 +1,4 @@
-"""Quantiles of latencies that were counted in buckets. `figures.py` uses it.
+"""Quantiles of latencies that were counted in buckets. The figures of the overview are made with it (`figures.py`).
 
 A bucket of 10 ms or more is at most 5 % wider than its lower bound, and a smaller one at most 1 ms wide (see
 `adapters/observe/histogram.py`). So the lower bound follows from the upper one, and nobody need know of empty
