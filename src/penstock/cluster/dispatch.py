@@ -1,5 +1,5 @@
 """Sends a batcher's batches to workers, and its refusals and failures to the gateways. Each batcher has one
-`Dispatcher`; its pumps call it.
+`Dispatcher`, and gives it what its pumps send and answer.
 
     batcher ──dispatch──► worker ──answers, one message for each gateway──► gateway
        │  ◄──finished────────┘      (results of tasks into their records)      ▲

@@ -1,4 +1,4 @@
-"""What the dearest of the requests costs that wait in one lane. The lane's `buffer` keeps it up to date for models
+"""What the dearest request costs of those that wait in one lane. The lane's `buffer` keeps it up to date for models
 where a batch costs rows × its dearest request.
 
 A request that no longer waits is dead, and is dropped when it comes to the front, or with all the dead once they

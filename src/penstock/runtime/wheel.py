@@ -1,5 +1,5 @@
-"""Many deadlines, one timer. Each process has one wheel, on which its waiters stand, its tasks, and the results
-that it keeps for a time.
+"""Many deadlines, one timer. Each process with a gateway has one wheel, on which its waiters stand, its tasks, and
+the results that it keeps for a time.
 
 Nearly every deadline is settled long before it comes, so adding one must cost next to nothing: it is appended to
 a list, and no more. At each tick that list is gone through once. What is settled by then is forgotten, and the rest
