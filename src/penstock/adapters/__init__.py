@@ -1,4 +1,5 @@
-"""One room for each outside thing: backends, Redis, API keys, the ledger, metrics and logs, traces, memory.
+"""One room for each outside thing: backends, Redis, API keys, the ledger, metrics and logs, traces, recorded
+arrivals, memory.
 
 An adapter implements Protocols of `ports` and translates foreign errors into `penstock.errors`. It imports `ports`,
 `words`, the vocabulary and its own library, and no other adapter. `roles/` chooses the adapters of a process; all

@@ -1,4 +1,5 @@
-"""Reads one client's requests, and bounds how much of them is taken at once. The base class of `http1.Connection`.
+"""Reads one client's requests, and bounds how much of them is taken at once. A part of a connection, as a base
+class of `http1.Connection`.
 
 llhttp (through httptools) splits the bytes (`http1_message.py`). A read brings up to 256 KB, in which there may be
 thousands of small requests or chunks. So the bytes are parsed in slices, and one turn of the loop parses a bounded

@@ -1,4 +1,5 @@
-"""One request on an HTTP/2 connection, from its head to the last byte of its answer. `http2.py` makes it.
+"""One request on an HTTP/2 connection, from its head to the last byte of its answer. A connection makes one for
+each request, and hands it what comes for it (`http2.py`).
 
     BODY ──► BUSY ──► SENDING (the client's window is full) ──► CLOSED
 

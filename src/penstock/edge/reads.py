@@ -1,5 +1,5 @@
 """Decides which connection is read from next, of those with large bodies, new ones, and refused ones that still
-send. `http1.py` and `http1_reading.py` wait here.
+send. Each edge has one, in which its connections of HTTP/1.1 wait for their turn.
 
 The event loop reads in one turn from every socket that has something. With a thousand uploads that is a hundred
 megabytes, while all others wait. So a connection with a large body is read from once, and then again when more has

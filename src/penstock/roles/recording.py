@@ -1,4 +1,5 @@
-"""Makes the recorder of arrivals of a process, and shows how it stands. `observers.py` and `process.py` call it."""
+"""Makes the recorder of arrivals of a process, and shows how it stands. A process that answers clients has it among
+its observers (`observers.py`), and its metrics show it (`process.py`)."""
 
 import asyncio
 from pathlib import Path

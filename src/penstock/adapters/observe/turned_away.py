@@ -1,4 +1,5 @@
-"""Requests that were refused on arrival, for a person who asks why. `ended.py` uses it.
+"""Requests that were refused on arrival, for a person who asks why. `Ended`, an observer of each gateway, hands it
+every refusal (`ended.py`).
 
 Of a busy server's refusals about a thousand a second are noted, and the last of them kept.
 """

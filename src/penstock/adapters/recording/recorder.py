@@ -1,4 +1,4 @@
-"""One of a gateway's observers, if `[trace] record` names a file: it records arrivals: when each request came, how
+"""One of a gateway's observers, if `[trace] record` names a file. It records arrivals: when each request came, how
 long it was, and how long its answer. No input, no output and no id of anybody is written; a tenant is a small
 number.
 

@@ -1,5 +1,5 @@
-"""What a Redis server can do, and whether that is enough for the setting `redis.durability`. They are read when a
-process connects, and a durability that the server cannot give ends the process with a message."""
+"""What a Redis server can do, and whether that is enough for the setting `redis.durability`. The features are read
+when a process connects. A durability that the server cannot give ends the process with a message."""
 
 import logging
 from collections.abc import Mapping, Sequence
