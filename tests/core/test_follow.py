@@ -87,3 +87,11 @@ def test_the_depths_at_which_tiers_are_refused_change() -> None:
     assert admission._gate.rules.lowest_share == 0.7
     admission.follow(AdmissionRules(), CapacityRules(lowest_share=0.2))
     assert admission._gate.rules.lowest_share == 0.2
+
+
+def test_what_is_learned_by_or_shapes_batches_cannot_be_followed() -> None:
+    changed = replace(WINDOW, policy="greedy", max_wait=1.0, reserve=1, max_lanes=2, processing=9.0)
+    assert changed.can_follow(WINDOW)
+    assert replace(WINDOW, tiers=TierRules(weights=(2.0, 1.0), strict=True)).can_follow(WINDOW)
+    assert not replace(WINDOW, max_batch=11).can_follow(WINDOW)
+    assert not replace(WINDOW, tiers=TierRules(weights=(2.0, 1.0, 1.0))).can_follow(WINDOW)

@@ -85,6 +85,15 @@ def test_what_can_change_does_under_load_and_the_log_names_what_needs_a_restart(
         assert (told["was"], told["now"]) == ('"paced"', '"greedy"')
         assert told["from"].startswith("penstock.toml:")
         assert server.metric("penstock_queue_limit", model="m") == 77
+        in_force = server.admin("/internal/config").json()
+        assert in_force["need_restart"] == ["limits.max_body"]
+        rows = {row["key"]: row for row in in_force["settings"]}
+        assert rows["models.m.policy"] == {
+            "key": "models.m.policy",
+            "value": '"greedy"',
+            "source": told["from"],
+        }
+        assert rows["limits.max_body"] == {"key": "limits.max_body", "value": '"1MiB"', "source": "default"}
         crowd.goes_on()
         assert server.post("/v1/inference", {"input": "x" * 20_000}).status == 200  # the old max_body
     assert set(crowd.statuses) == {200}

@@ -34,5 +34,5 @@ def batcher(
         clock=clock,
         wall_clock=time.time,
     )
-    settings = LiveSettings(config, None, member.follow)
+    settings = LiveSettings(config, read_again, member.follow)
     return Process(member, settings, observing, aside=redis.bus.aside)

@@ -48,7 +48,13 @@ def gateway(
     edge = data_plane(
         member.gateway, config, loop, clock, doorman, member.not_ready, tls, tracer_of(observing.tracing)
     )
-    settings = LiveSettings(config, None, member.follow)
+
+    def follow(before: Config, now: Config) -> None:
+        member.follow(before, now)
+        if keeper is not None:
+            keeper.authenticator.find_out_again()
+
+    settings = LiveSettings(config, read_again, follow)
     return Process(
         member, settings, observing, edge=edge, tls=tls, letters=member.dead_letters, aside=redis.bus.aside
     )

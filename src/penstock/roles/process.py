@@ -117,6 +117,12 @@ class Process:
     async def hour(self) -> Sequence[Past]:
         return await self._overview.hour()
 
+    def settings_in_force(self) -> Mapping[str, object]:
+        return {
+            "settings": [each._asdict() for each in self.settings.config.explain()],
+            "need_restart": self.settings.need_restart,
+        }
+
     def metrics(self, accept: str = "") -> tuple[bytes, str]:
         return self._exposition.answer(accept)
 

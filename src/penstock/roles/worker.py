@@ -38,5 +38,5 @@ def worker(
         loop=loop,
         clock=clock,
     )
-    settings = LiveSettings(config, None, member.follow)
+    settings = LiveSettings(config, read_again, member.follow)
     return Process(member, settings, observing, aside=redis.bus.aside)

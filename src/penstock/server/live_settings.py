@@ -7,7 +7,7 @@ what needs a restart. A configuration with a mistake changes nothing.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from penstock.config import Config, changes
 from penstock.errors import UserMistake
@@ -24,6 +24,7 @@ class LiveSettings:
         """`read`: reads the configuration again; None if it cannot be. `follow`: makes the process go by another
         configuration, which differs only in what can change."""
         self.config = config
+        self.need_restart: Sequence[str] = ()  # keys that have changed since the start and are not in force
         self._read, self._follow = read, follow
         self._reading: asyncio.Task[None] | None = None
         self._again = False  # whether the signal came while the configuration was being read
@@ -58,6 +59,7 @@ class LiveSettings:
         except Exception:
             log.exception("the settings stay as they are: they could not be read")
             return
+        self.need_restart = found.need_restart
         levels = self.config.server.log_level, found.config.server.log_level
         if found.taken:
             self._follow(self.config, found.config)
