@@ -17,6 +17,7 @@ from penstock.units import iso_time
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
+LEVELS = ("debug", "info", "warning", "error")  # the most talkative first
 FEW = 10  # lines in a second of each kind that tenants' inputs cause in workers
 MOST_KINDS = 1000  # kinds of lines that are counted apart
 
@@ -89,8 +90,8 @@ def set_up(level: str, form: str) -> None:
     handler.setFormatter(ShortLines() if short else JsonLines())
     root = logging.getLogger("penstock")
     root.handlers[:] = [handler]
-    root.setLevel(level.upper())
     root.propagate = False
+    set_level(level)
     loop = logging.getLogger("asyncio")  # for errors that nothing else catches
     loop.handlers[:] = [handler]
     loop.propagate = False
@@ -101,6 +102,11 @@ def set_up(level: str, form: str) -> None:
         "penstock.dead_letters",
     ):  # an input that a function refuses has lines there
         logging.getLogger(name).filters[:] = [FewASecond(FEW)]
+
+
+def set_level(level: str) -> None:
+    """Log from this level on."""
+    logging.getLogger("penstock").setLevel(level.upper())
 
 
 def write_lines(text: str) -> None:

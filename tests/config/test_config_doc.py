@@ -29,6 +29,7 @@ from penstock.config import (
     Tracing,
     load,
 )
+from penstock.config.changes import CHANGEABLE
 from penstock.config.schema import Key, items
 
 DOC = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
@@ -53,6 +54,14 @@ SECTIONS = {
     "[models.NAME.http]": HttpEndpoint,
     "[models.NAME.grpc]": GrpcEndpoint,
 }
+
+
+def test_what_can_change_while_it_runs_is_documented() -> None:
+    _, _, rest = DOC.partition("# Changes while it runs\n")
+    rows = re.findall(
+        r"^\| `([a-z.*]+)` \| (`.+`) \|$", re.split(r"^## ", rest, flags=re.MULTILINE)[0], flags=re.MULTILINE
+    )
+    assert {section: tuple(re.findall(r"`(\w+)`", keys)) for section, keys in rows} == CHANGEABLE
 
 
 def documented(heading: str) -> dict[str, str]:

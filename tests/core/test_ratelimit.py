@@ -340,3 +340,18 @@ def test_accounts_that_somebody_holds_count_on_when_they_were_forgotten_and_hold
     assert held[0].take(500.0) is None
     assert held[0].remaining == 99
     assert limiter.account("t0", limits) is held[0]
+
+
+def test_other_limits_hold_at_once_and_what_was_used_counts() -> None:
+    limiter, before, after = RateLimiter(), Limits(requests_per_minute=10), Limits(requests_per_minute=3)
+    account = limiter.account("acme", before)
+    for _ in range(3):
+        assert account.take(0.0) is None
+    limiter.hold_to({before: after})
+    again = limiter.account("acme", after)
+    assert again is account
+    assert again.take(0.1) is not None
+    limiter.hold_to({after: Limits(requests_per_minute=5)})
+    assert [account.take(0.2) is None for _ in range(3)] == [True, True, False]
+    limiter.hold_to({before: after})
+    assert account.limit == 5

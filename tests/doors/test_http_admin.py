@@ -211,3 +211,28 @@ def test_whatever_clients_invent_adds_no_series(server: Server) -> None:
     for number in range(1, 20):
         invent(number)
     assert series() == before
+
+
+def test_every_setting_in_force_is_told_with_its_source_and_no_secret(tmp_path: Path) -> None:
+    config = f"""
+    [models.m]
+    target = "http://127.0.0.1:1/x"
+    http.headers = {{ Authorization = "Bearer hunter2" }}
+    [ledger]
+    url = "sqlite:///{tmp_path}/ledger.db"
+    spool = "{tmp_path}/spool"
+    [limits]
+    max_queue = 7
+    """
+    secret = {"PENSTOCK_SERVER_ADMIN_TOKEN": "hunter3", "PENSTOCK_REDIS_URL": "redis://me:hunter4@far:1"}
+    with running(None, "--max-batch", "9", config=config, environment=secret) as server:
+        assert server.admin("/internal/config").status == 401
+        answer = server.admin("/internal/config", headers={"authorization": "Bearer hunter3"})
+        assert b"hunter" not in answer.body
+        rows = {row["key"]: (row["value"], row["source"]) for row in answer.json()["settings"]}
+        assert rows["limits.max_queue"] == ("7", "penstock.toml:9")
+        assert rows["models.m.max_batch"] == ("9", "--max-batch")
+        assert rows["server.admin_token"] == ('"***"', "PENSTOCK_SERVER_ADMIN_TOKEN")
+        assert rows["redis.url"] == ('"redis://me:***@far:1"', "PENSTOCK_REDIS_URL")
+        assert rows["models.m.policy"] == ('"paced"', "default")
+        assert rows["timeouts.queue"] == ('"2s"', "default")

@@ -22,7 +22,7 @@ class Outbox:
     full = "more arrives than is sent: limits.max_queue or limits.max_queue_bytes wait"
 
     def __init__(self, max_requests: int, max_bytes: int) -> None:
-        self._max_requests, self._max_bytes = max_requests, max_bytes
+        self.bound(max_requests, max_bytes)
         self._unsent: dict[str, Accepted] = {}
         self._unsent_bytes = 0
         self._withdrawn: defaultdict[int, list[str]] = defaultdict(list)  # the keys to withdraw, by shard
@@ -39,6 +39,9 @@ class Outbox:
     @property
     def unsent(self) -> int:
         return len(self._unsent)
+
+    def bound(self, max_requests: int, max_bytes: int) -> None:
+        self._max_requests, self._max_bytes = max_requests, max_bytes
 
     # ---- calls that never wait ---------------------------------------------------------------------------
 

@@ -68,6 +68,11 @@ class RunningServer(Protocol):
         """Returns how everything stood in each step of the last hour."""
         ...
 
+    def settings_in_force(self) -> Mapping[str, object]:
+        """Returns each setting with where it came from, and which others were read since and need a restart.
+        Secrets are hidden."""
+        ...
+
     def metrics(self, accept: str) -> tuple[bytes, str]:
         """Returns the metrics page and its content type, in the format that an Accept header prefers."""
         ...
@@ -129,6 +134,9 @@ def admin_app(
         looking.check()
         return StreamingResponse(looking.events(), headers=EVENTS)
 
+    async def settings(request: Request) -> Response:
+        return _as_json(inside.settings_in_force())
+
     async def one_request(request: Request) -> Response:
         found = await inside.request(request.path_params["id"], request.query_params.get("tenant", ""))
         if found is None:
@@ -150,6 +158,7 @@ def admin_app(
             Route("/metrics", metrics),
             Route("/internal/health", health),
             Route("/internal/workers", workers),
+            Route("/internal/config", settings),
             Route("/internal/requests", slowest_requests),
             Route("/internal/overview", overview),
             Route("/internal/stream", stream),

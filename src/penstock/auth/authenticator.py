@@ -33,6 +33,12 @@ class Authenticator:
             return tokens.remembered.find(credential, tokens.now)
         return identity
 
+    def find_out_again(self) -> None:
+        """Let the standing of each identity be found out again, since tiers or quotas have changed."""
+        for each in (self._keys, self._tokens):
+            if each is not None:
+                each.remembered.find_out_again()
+
     def identify(self, headers: Mapping[bytes, bytes]) -> Identity:
         """Returns who asks, at once. Raises Unauthorized or Forbidden; StoreDown while tokens cannot be checked;
         KeysWanted if `identify_slowly` may know more."""

@@ -37,6 +37,11 @@ class Remembered:
         while len(self._known) > self._most or self._bytes > self._most_bytes:
             self._forget(next(iter(self._known)))
 
+    def find_out_again(self) -> None:
+        """Let the standing of each identity be found out again, since tiers or quotas have changed."""
+        for identity in self._known.values():
+            identity.standing = None
+
     def forget(self, stale: Callable[[Identity], bool]) -> None:
         for credential in [each for each, identity in self._known.items() if stale(identity)]:
             self._forget(credential)

@@ -1,7 +1,6 @@
 """`penstock gateway`, `penstock batcher`, `penstock worker`: each starts one process of an installation over Redis.
 They call `roles/gateway.py`, `roles/batcher.py` and `roles/worker.py`."""
 
-import asyncio
 import os
 from collections.abc import Callable
 from functools import partial
@@ -29,6 +28,7 @@ from penstock.cli.options import (
 )
 from penstock.config import Config, find_file, load
 from penstock.errors import UserMistake
+from penstock.server.live_settings import Read
 
 
 def need_redis() -> None:
@@ -43,13 +43,14 @@ def settings_of(config: Path | None, overrides: dict[str, object]) -> Config:
 
 
 def run_role(
-    make: Callable[[], Callable[[Config, asyncio.AbstractEventLoop], Any]],
-    settings: Config,
+    make: Callable[[], Callable[..., Any]],
+    read: Read,
     *,
     with_doubts: bool = False,
 ) -> int:
     """Runs a role, and returns the exit code. `make`: imports the role. It is called only now, because not every
-    installation has the libraries that it needs."""
+    installation has the libraries that it needs. `read`: reads the configuration, now and on SIGHUP."""
+    settings = read()
     logs.set_up(settings.server.log_level, settings.server.log_format)
     if with_doubts:
         tell_doubts(settings, over_redis=True)
@@ -57,7 +58,7 @@ def run_role(
     role = make()
     from penstock.server.life import live
 
-    return uvloop.run(live(partial(role, settings), settings, announce))
+    return uvloop.run(live(partial(role, settings, read_again=read), settings, announce))
 
 
 def announce(data: Any, admin: Any) -> None:
@@ -81,7 +82,7 @@ def gateway(
 
         return gateway.gateway
 
-    return run_role(make, settings_of(config, given.overrides(redis__url=redis)))
+    return run_role(make, partial(settings_of, config, given.overrides(redis__url=redis)))
 
 
 @takes(Named, Process, Logs)
@@ -100,7 +101,7 @@ def batcher(
 
         return batcher.batcher
 
-    return run_role(make, settings_of(config, given.overrides(redis__url=redis)))
+    return run_role(make, partial(settings_of, config, given.overrides(redis__url=redis)))
 
 
 @takes(ModelOptions, Named, Process, Logs)
@@ -126,7 +127,11 @@ def worker(
         return worker.worker
 
     overrides = given.overrides(model__target=target, model__workers=slots, redis__url=redis)
-    settings = settings_of(config, overrides)
-    if not settings.models:
-        raise UserMistake("nothing to run: give a TARGET, or describe a model in penstock.toml")
-    return run_role(make, settings, with_doubts=not no_doubts)
+
+    def read() -> Config:
+        settings = settings_of(config, overrides)
+        if not settings.models:
+            raise UserMistake("nothing to run: give a TARGET, or describe a model in penstock.toml")
+        return settings
+
+    return run_role(make, read, with_doubts=not no_doubts)

@@ -66,13 +66,17 @@ def serve(
     Everything can be set in penstock.toml and by PENSTOCK_… variables too; the command line wins.
     """
     overrides = given.overrides(model__target=target, model__workers=workers)
-    settings = load(find_file(config, os.environ), os.environ, overrides)
+
+    def read() -> Config:
+        return load(find_file(config, os.environ), os.environ, overrides)
+
+    settings = read()
     logs.set_up(settings.server.log_level, settings.server.log_format)
     tell_doubts(settings)
     from penstock.roles.serve import serve as run
 
     announce = partial(_announce, settings)
-    return uvloop.run(run(settings, announce, reload=reload, say=figures_line(quiet)))
+    return uvloop.run(run(read, announce, reload=reload, say=figures_line(quiet)))
 
 
 def _announce(config: Config, data: DataListener | None, admin: AdminListener) -> None:

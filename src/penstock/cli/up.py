@@ -127,6 +127,7 @@ async def _run(plan: UpPlan, settings: Config, fetch: Callable[[], Awaitable[Pag
     loop.add_signal_handler(signal.SIGTERM, asked.set)
     console = Console(loop)
     whole = installation(plan, console.say)
+    loop.add_signal_handler(signal.SIGHUP, whole.hang_up)
     typer.echo(f"  starting {plan.gateways + plan.batchers + plan.workers} processes …")
     showing: asyncio.Future[None] | None = None
     starting = asyncio.ensure_future(whole.start())

@@ -42,6 +42,12 @@ class AnnouncedDesks:
         self._heard_of: dict[str, ModelAnnouncement] = {}  # the models as they were announced last
         self.desks: dict[str, Desk] = {}
 
+    def follow(self, config: Config) -> None:
+        """Go by this process's configuration as it is now, for the models that are known too."""
+        self._config = config
+        for name, said in self._heard_of.items():
+            self._meet(name, said)
+
     def look(self) -> None:
         """Look at what is announced: models come with the workers that announce them."""
         for name, said in self._registry.models.items():

@@ -14,6 +14,7 @@ from penstock.core.admission import Admission
 from penstock.core.batcher import Batcher
 from penstock.core.forecast import backlog_seconds
 from penstock.core.queued import Sealed
+from penstock.core.rules import BatchingRules
 from penstock.from_config.rules import admission_rules, batching_rules, capacity_rules
 from penstock.from_config.tiers import tier_names
 from penstock.gauges import ModelGauges
@@ -49,7 +50,8 @@ class BatchedModels:
         self._observer, self._on_model = observer, on_model
         self._deliver, self._send, self._is_gone = deliver, send, is_gone
         self._loop, self._clock = loop, clock
-        self._announced: dict[str, ModelAnnouncement] = {}
+        self._announced: dict[str, ModelAnnouncement] = {}  # as workers announced them last
+        self._in_force: dict[str, ModelAnnouncement] = {}  # those that the pumps go by
         self._capacity = capacity_rules(config)
         self._tiers = tier_names(config)
         self._share = 0.0  # the part of all requests that comes here, by the shards we lease
@@ -71,22 +73,51 @@ class BatchedModels:
 
     def _meet(self, name: str, said: ModelAnnouncement) -> None:
         if name in self.pumps:
-            log.warning("a model was announced anew; restart the batchers to follow", extra={"model": name})
+            if not self._take_over(name, said):
+                log.warning(
+                    "a model was announced anew; restart the batchers to follow", extra={"model": name}
+                )
             return
         try:
-            self._open(name, with_model(self._config, name, said))
+            self._open(name, said)
         except Exception as error:  # the others are served, and this one is tried again at the next look
             del self._announced[name]
             self._bus.aside.add("model", name, f"{type(error).__name__}: {error}", repr(said).encode())
 
-    def _open(self, name: str, config: Config) -> None:
-        batcher = Batcher(replace(batching_rules(name, config), shared=True))
+    def follow(self, config: Config) -> None:
+        """Go by this process's configuration as it is now. What a worker has announced of a model still counts."""
+        self._config, self._capacity = config, capacity_rules(config)
+        for name in self.pumps:
+            self._take_over(name, self._in_force[name])
+
+    def _take_over(self, name: str, said: ModelAnnouncement) -> bool:
+        """Take over what a worker has announced of a model that is known. Returns False if it differs in something
+        that cannot change while requests wait; then everything stays as it was."""
+        batcher = self.pumps[name].batcher
+        try:
+            config = with_model(self._config, name, said)
+        except Exception as error:
+            self._bus.aside.add("model", name, f"{type(error).__name__}: {error}", repr(said).encode())
+            return True
+        rules = _shared_rules(name, config)
+        if not rules.can_follow(batcher.rules):
+            return False
+        self._in_force[name] = said
+        batcher.follow(rules)
+        self.admissions[name].follow(admission_rules(config), self._capacity)
+        self.pumps[name].look_again()
+        return True
+
+    def _open(self, name: str, said: ModelAnnouncement) -> None:
+        config = with_model(self._config, name, said)
+        batcher = Batcher(_shared_rules(name, config))
         admission = Admission(batcher, admission_rules(config), self._capacity)
         self._on_model(name)
         pump = Pump(batcher, self._deliver, self._observer, self._loop, self._clock)
         borrower = Borrower(name, pump, self._bus.credits(), self._send, self._is_gone, self._clock)
         batcher.share = self._share
         # Only now, when all of it is there: others look for the pump first, and then expect the rest.
+        self._in_force[name] = said
         self.pumps[name], self.admissions[name] = pump, admission
         self._loops.keep(f"the borrower of {name}", borrower.run)
 
@@ -124,3 +155,8 @@ class BatchedModels:
     def close(self) -> None:
         for pump in self.pumps.values():
             pump.close()
+
+
+def _shared_rules(name: str, config: Config) -> BatchingRules:
+    """The rules of a model whose workers other batchers use too."""
+    return replace(batching_rules(name, config), shared=True)

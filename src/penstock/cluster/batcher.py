@@ -105,6 +105,10 @@ class BatcherMember(Member):
         self.loops.keep("the leases", self.leases.run)
         self.loops.keep("the intake", self.intake.run)
 
+    def follow(self, before: Config, now: Config) -> None:
+        super().follow(before, now)
+        self._models.follow(now)
+
     def describe(self) -> BatcherHeartbeat:
         return BatcherHeartbeat(shards=len(self.leases.owned), models=self._models.describe())
 

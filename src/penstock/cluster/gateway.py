@@ -80,8 +80,9 @@ class GatewayMember(Member):
         self._wheel = Wheel(loop, clock)
         self.publisher = shards.publisher(self.name, clock, limits.max_queue, limits.max_queue_bytes)
         self.publisher.on_failed = self._not_published
+        self._room = GatewayRoom(limits.max_queue, self._whose)
         self._admission = GatewayAdmission(
-            self.registry, self.publisher, self._waiting, GatewayRoom(limits.max_queue, self._whose),
+            self.registry, self.publisher, self._waiting, self._room,
             memory_limit=config.redis.memory_limit,
         )  # fmt: skip
         self._desks = AnnouncedDesks(
@@ -134,6 +135,13 @@ class GatewayMember(Member):
 
     def describe(self) -> GatewayHeartbeat:
         return GatewayHeartbeat(waiting=self._waiting(), ledger=self._ended_tasks is not None)
+
+    def follow(self, before: Config, now: Config) -> None:
+        super().follow(before, now)
+        self._room.bound(now.limits.max_queue)
+        self.publisher.bound(now.limits.max_queue, now.limits.max_queue_bytes)
+        self.gateway.follow(tenants(now), limits_by_rank(now))
+        self._desks.follow(now)
 
     # ---- who is there --------------------------------------------------------------------------------------
 

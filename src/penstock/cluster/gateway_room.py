@@ -21,11 +21,15 @@ COUNTED_FOR = 0.25  # seconds
 class GatewayRoom:
     def __init__(self, most: int, tenants: Callable[[], Iterable[str]]) -> None:
         """`most`: how many requests may wait. `tenants`: returns the tenant of each request that waits."""
-        self.most = most
         self._tenants = tenants
-        self._open = most - int(ROOM * most)  # while fewer wait, nobody's share matters
+        self.bound(most)
         self._own = Counter[str]()
         self._counted = -inf
+
+    def bound(self, most: int) -> None:
+        """Let so many wait from now on."""
+        self.most = most
+        self._open = most - int(ROOM * most)  # while fewer wait, nobody's share matters
 
     def is_full(self, waiting: int, tenant: str, now: float, more: int = 0) -> bool:
         """Whether there is no room for one more request of a tenant. `waiting`: how many wait now. `more`: how many

@@ -102,6 +102,10 @@ class Member:
         """Tell those who still wait that time is up, since `drain` did not finish everything. Only a gateway does:
         what a batcher or worker leaves is finished by others."""
 
+    def follow(self, before: Config, now: Config) -> None:
+        """Go by another configuration from now on, as far as this kind of member can."""
+        self.config = now
+
     # ---- life ----------------------------------------------------------------------------------------------
 
     def start(self) -> None:

@@ -67,6 +67,13 @@ class WorkerMember(Member):
         await self._first_started
         await self._announce_models()  # by now it is known which parameters a function takes
 
+    def follow(self, before: Config, now: Config) -> None:
+        """Go by another configuration, and announce what of it is for gateways and batchers."""
+        super().follow(before, now)
+        self._slots.follow(now)
+        for name in now.models:
+            self.registry.describe_model(name, self._announcement(name))
+
     def describe(self) -> WorkerHeartbeat:
         return WorkerHeartbeat(slots=self._slots.reports(leaving=self._retired))
 

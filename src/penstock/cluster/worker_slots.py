@@ -71,6 +71,11 @@ class WorkerSlots:
                 )
                 self.slots[worker] = name, slot
 
+    def follow(self, config: Config) -> None:
+        """Go by another configuration from now on. A batch keeps the limit that it was sent with."""
+        for name, slot in self.slots.values():
+            slot.processing_limit = config.timeouts_of(name).processing
+
     def model_of(self, worker: WorkerId) -> str:
         return self.slots[worker][0]
 

@@ -4,6 +4,7 @@ The commands call `load`; `roles`, `cluster`, `from_config` and `server` are han
 here runs anything. Of other rooms only the vocabulary is imported, and the names of the policies from `core`.
 """
 
+from penstock.config.changes import Changes, changes
 from penstock.config.config import Config, Setting
 from penstock.config.consistency import doubts
 from penstock.config.load import find_file, load, name_after
@@ -32,6 +33,7 @@ from penstock.config.sections import (
 __all__ = [
     "Api",
     "Auth",
+    "Changes",
     "Config",
     "GrpcEndpoint",
     "HttpEndpoint",
@@ -51,6 +53,7 @@ __all__ = [
     "Tls",
     "Trace",
     "Tracing",
+    "changes",
     "doubts",
     "find_file",
     "load",

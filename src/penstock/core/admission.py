@@ -45,13 +45,22 @@ class Admission:
 
     def __init__(self, batcher: Batcher, rules: AdmissionRules, capacity_rules: CapacityRules) -> None:
         self._batcher = batcher
-        self._rules = rules
         self._max_cost = batcher.rules.max_cost
+        self._gate = TierGate(batcher, capacity_rules)
+        self._calm = [_Calm() for _ in batcher.depth.by_tier]
+        self._take(rules)
+
+    def _take(self, rules: AdmissionRules) -> None:
+        self._rules = rules
         # Beyond these two limits the tenant matters: the room that is left is for those with less than their share.
         self._max_queue = (1.0 - ROOM) * rules.max_queue
         self._max_bytes = (1.0 - ROOM) * rules.max_queue_bytes
-        self._gate = TierGate(batcher, capacity_rules)
-        self._calm = [_Calm() for _ in batcher.depth.by_tier]
+
+    def follow(self, rules: AdmissionRules, capacity_rules: CapacityRules) -> None:
+        """Go by these rules from now on. Call this after `Batcher.follow`."""
+        self._take(rules)
+        self._gate.follow(capacity_rules)
+        self._forget_bounds()
 
     def refusal(self, request: Request, now: Seconds) -> Refused | None:
         """Why this request is not let in, or None if it is."""
@@ -151,8 +160,11 @@ class Admission:
         """Drop all bounds once several tiers are in use. They were worked out while only one was, without the rules
         among tiers."""
         if not was_mixed and self._gate.is_mixed(now):
-            for calm in self._calm:
-                calm.changes, calm.waiting = -1, 0.0
+            self._forget_bounds()
+
+    def _forget_bounds(self) -> None:
+        for calm in self._calm:
+            calm.changes, calm.waiting = -1, 0.0
 
     def _calm_down(self, calm: _Calm, tier: int, now: Seconds) -> None:
         """Work out the bound for a tier."""

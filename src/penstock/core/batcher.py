@@ -57,6 +57,16 @@ class Batcher:
         self._aftermath = Aftermath(parts)
         self._sealing = Sealing(parts)
 
+    def follow(self, rules: BatchingRules) -> None:
+        """Go by these rules from now on. They differ from the former ones only in what can change while requests
+        wait: policy, longest wait, reserve, tiers (as many as before), lanes, and how long a batch may run."""
+        self.rules = self.parts.rules = rules
+        self.parts.batch_limits.processing = rules.processing
+        self.lanes.follow(rules)
+        self.apart.lanes.follow(rules)
+        self._sealing.follow(rules)
+        self.changes += 1
+
     # ---- what is known -----------------------------------------------------------------------------------
 
     @property

@@ -59,6 +59,12 @@ class Buffer:
         self.waiting = 0
         self.cost = 0.0
 
+    def follow(self, rules: TierRules) -> None:
+        """Go by these rules from now on. There are as many tiers as before."""
+        self._rules = rules
+        for tier, weight in zip(self._tiers, rules.weights, strict=True):
+            tier.weight = weight
+
     def push(self, request: Queued) -> None:
         request.waiting = True
         rank, depth = request.tier, self._depth

@@ -85,6 +85,12 @@ class Lanes(dict[LaneKey, Lane]):
         self._curve = curve
         self.plain = not (rules.per_item_parameters or rules.group_lengths)
 
+    def follow(self, rules: BatchingRules) -> None:
+        """Go by these rules from now on, in the lanes that there are too."""
+        self._rules = rules
+        for lane in self.values():
+            lane.buffer.follow(rules.tiers)
+
     def own_curve_of(self, request: Request) -> ServiceCurve:
         """What is known of batches with this request. Where lengths are grouped, others' batches tell nothing of
         it."""

@@ -14,6 +14,7 @@ a new minute, unless somebody (an identity, a request) still holds its account.
 """
 
 from collections import deque
+from collections.abc import Mapping
 from math import inf
 from weakref import WeakValueDictionary
 
@@ -251,6 +252,14 @@ class RateLimiter:
         if account is None:
             account = self._all[tenant] = TenantAccount(self, tenant, limits)
         return account if account.limits == limits else _OtherLimits(account, limits)
+
+    def hold_to(self, limits: Mapping[Limits, Limits]) -> None:
+        """Hold tenants to other limits from now on, by the limits that they had. What they have used counts. A
+        tenant of other limits than these may be met with new ones too, which only takes a little longer."""
+        for account in list(self._all.values()):
+            now = limits.get(account.limits)
+            if now is not None:
+                account.hold_to(now, 0)
 
     def time_of(self, span: int) -> Seconds:
         """When a span begins: one number for thousands of tenants, who are all in the same spans."""

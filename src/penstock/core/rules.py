@@ -2,7 +2,7 @@
 (`from_config/rules.py`), and by the benchmarks and the simulator; every part of the batcher reads them, and none
 changes them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from penstock.core.buffer import TierRules
@@ -35,6 +35,14 @@ class BatchingRules:
     processing: Seconds = 3.0  # the longest a batch may run
     shared: bool = False  # other batchers send to the same workers
     ahead: bool = False  # workers take their next batch while they run one
+
+    def can_follow(self, before: "BatchingRules") -> bool:
+        """Whether a batcher that goes by the rules `before` can go by these from one moment to the next."""
+        kept = replace(
+            self, policy=before.policy, max_wait=before.max_wait, reserve=before.reserve, tiers=before.tiers,
+            max_lanes=before.max_lanes, processing=before.processing,
+        )  # fmt: skip
+        return kept == before and len(self.tiers.weights) == len(before.tiers.weights)
 
     def room(self) -> Room | None:
         """Returns the room in the next batch. None if no `max_cost` bounds it."""

@@ -18,6 +18,7 @@ from penstock.core.late import late
 from penstock.core.parts import Parts
 from penstock.core.policy import POLICIES, Decision, Policy, Send, View
 from penstock.core.queued import Sealed
+from penstock.core.rules import BatchingRules
 from penstock.core.turns import Turns
 from penstock.types import Outcome, Reason, Reply, Seconds
 
@@ -37,6 +38,10 @@ class Sealing:
         self._policy: Policy = POLICIES[parts.rules.policy]
         self._turns = Turns()
         self._ahead = Ahead(parts)
+
+    def follow(self, rules: BatchingRules) -> None:
+        """Go by these rules from now on."""
+        self._rules, self._policy = rules, POLICIES[rules.policy]
 
     def step(self, effects: Effects, now: Seconds) -> Effects:
         """Decide which batches to send, and which requests to answer because they are too late. Both are added to

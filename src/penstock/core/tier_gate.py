@@ -152,7 +152,6 @@ class TierGate:
     )  # fmt: skip
 
     def __init__(self, batcher: Batcher, rules: CapacityRules) -> None:
-        self.rules = rules
         self._batcher = batcher
         self._lowest = len(batcher.depth.by_tier) - 1
         # For each tier, the workers' time that its requests take: the meter shows the part of the capacity that the
@@ -162,15 +161,20 @@ class TierGate:
         self._asked = RateMeter(LASTING)  # requests of the best tier, let in or not
         self._latest = -1  # the tier seen last
         self._mixed_until = -inf
-        tiers = batcher.rules.tiers
+        self._patience = inf  # seconds that requests of the best tier can wait for a worker, as a rule
+        self.follow(rules)
+
+    def follow(self, rules: CapacityRules) -> None:
+        """Go by these rules from now on, and by the tiers of the batcher as they are now."""
+        self.rules = rules
+        tiers = self._batcher.rules.tiers
         # For each tier, by which factor its requests wait longer than the whole queue takes to drain, because it
         # gets only its part of the service.
         self._stretch = [
             1.0 / LEAST_LEFT if tiers.strict else sum(tiers.weights) / weight for weight in tiers.weights
         ]
         self._warning = rules.warning / rules.reference  # seconds that a queue of `warning` takes to drain
-        self._kept = kept_part(batcher, rules, self._lowest)
-        self._patience = inf  # seconds that requests of the best tier can wait for a worker, as a rule
+        self._kept = kept_part(self._batcher, rules, self._lowest)
 
     def refusal(self, request: Request, now: Seconds) -> Overloaded | None:
         tier = request.tier

@@ -27,6 +27,12 @@ def limits_by_rank(config: Config) -> list[Limits | None]:
     return found
 
 
+def changed_limits(before: Config, now: Config) -> dict[Limits, Limits]:
+    """For the limits of each tier that are others now, what they are. Both have the same tiers."""
+    pairs = zip(limits_by_rank(before), limits_by_rank(now), strict=True)
+    return {old: new for old, new in pairs if old is not None and new is not None and old != new}
+
+
 def time_limits(config: Config, model: str) -> list[tuple[float, float]]:
     """For each tier, the seconds in which a request must be sent, and answered, if its client sets no limit. A
     tier's own limits win over the model's."""

@@ -92,6 +92,12 @@ class Installation:
         except TimeoutError:
             log.debug("no worker is healthy yet")
 
+    def hang_up(self) -> None:
+        """Let all parts read their settings again."""
+        for name, process in self._processes.items():
+            if self._banners[name].done():  # one that is starting reads them anyway
+                send(process, signal.SIGHUP)
+
     async def stop(self) -> None:
         """Stop role by role. Each part may take as long as it needs to drain."""
         self._ending.set()

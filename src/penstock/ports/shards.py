@@ -28,6 +28,10 @@ class Publisher(Broker[Accepted], Protocol):
         """Whether nothing can be accepted now."""
         ...
 
+    def bound(self, max_requests: int, max_bytes: int) -> None:
+        """Let so much wait to be sent from now on; beyond it requests are refused."""
+        ...
+
     def withdraw_key(self, key: str, shard: int) -> None:
         """Withdraw a request by its key, even if another gateway sent it."""
         ...

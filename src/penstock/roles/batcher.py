@@ -11,9 +11,17 @@ from penstock.roles.observers import Observing
 from penstock.roles.process import Process
 from penstock.roles.redis import Redis
 from penstock.roles.role import Role
+from penstock.server.live_settings import LiveSettings, Read
 
 
-def batcher(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time.monotonic) -> Process:
+def batcher(
+    config: Config,
+    loop: asyncio.AbstractEventLoop,
+    clock: Clock = time.monotonic,
+    *,
+    read_again: Read | None = None,
+) -> Process:
+    """Returns the process. `read_again`: reads the configuration again, for SIGHUP."""
     redis, observing = Redis(config), Observing(config, loop, clock, (), Role.BATCHER)
     member = BatcherMember(
         config,
@@ -26,4 +34,5 @@ def batcher(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time
         clock=clock,
         wall_clock=time.time,
     )
-    return Process(member, config, observing, aside=redis.bus.aside)
+    settings = LiveSettings(config, read_again, member.follow)
+    return Process(member, settings, observing, aside=redis.bus.aside)

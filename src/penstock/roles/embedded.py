@@ -10,7 +10,7 @@ from penstock.config import Config
 from penstock.core.ratelimit import RateLimiter
 from penstock.errors import BackendError
 from penstock.from_config.sharing import memory_of
-from penstock.from_config.tiers import limits_by_rank, tenants, tier_names
+from penstock.from_config.tiers import changed_limits, limits_by_rank, tenants, tier_names
 from penstock.ports import Clock
 from penstock.roles.auth import doorkeeper
 from penstock.roles.data_plane import data_plane
@@ -28,18 +28,35 @@ from penstock.runtime.ids import random_ids
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.wheel import Wheel
 from penstock.server.certificates import server_tls
+from penstock.server.live_settings import LiveSettings, Read
 from penstock.types import WorkerId
 
 
 def embedded(
-    config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time.monotonic, *, reload: bool = False
+    config: Config,
+    loop: asyncio.AbstractEventLoop,
+    clock: Clock = time.monotonic,
+    *,
+    reload: bool = False,
+    read_again: Read | None = None,
 ) -> Process:
-    """Returns the process. `reload`: whether functions whose files change are started anew."""
+    """Returns the process. `reload`: whether functions whose files change are started anew. `read_again`: reads the
+    configuration again, for SIGHUP."""
+
+    def follow(before: Config, now: Config) -> None:
+        """Go by another configuration from now on. Requests that wait keep the time limits that they came with."""
+        for name, stack in stacks.items():
+            desks[name] = stack.follow(now)
+        limiter.hold_to(changed_limits(before, now))
+        gateway.follow(tenants(now), limits_by_rank(now))
+        gateway.desks_changed()
+        if keeper is not None:
+            keeper.authenticator.find_out_again()
 
     def worker_started(model: str, worker: WorkerId, error: BackendError | None) -> None:
         server.worker_started(model, worker, error)
 
-    limits, share = config.limits, config.limits.tenant_share
+    limits, share, limiter = config.limits, config.limits.tenant_share, RateLimiter()
     bus, observing = MemoryResultBus(), Observing(config, loop, clock, config.models, Role.SERVE)
     keeper = doorkeeper(config, KeysFile)
     stacks = {
@@ -64,7 +81,7 @@ def embedded(
         observing.told,
         clock,
         random_ids(),
-        RateLimiter(),
+        limiter,
         limits_by_rank(config),
         keyed,
         memory,
@@ -100,4 +117,5 @@ def embedded(
     edge = data_plane(
         gateway, config, loop, clock, doorman, server.not_ready, tls, tracer_of(observing.tracing)
     )
-    return Process(server, config, observing, edge=edge, tls=tls, letters=letters)
+    settings = LiveSettings(config, read_again, follow)
+    return Process(server, settings, observing, edge=edge, tls=tls, letters=letters)

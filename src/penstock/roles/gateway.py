@@ -16,9 +16,17 @@ from penstock.roles.redis import Redis
 from penstock.roles.role import Role
 from penstock.roles.tracing import tracer_of
 from penstock.server.certificates import server_tls
+from penstock.server.live_settings import LiveSettings, Read
 
 
-def gateway(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time.monotonic) -> Process:
+def gateway(
+    config: Config,
+    loop: asyncio.AbstractEventLoop,
+    clock: Clock = time.monotonic,
+    *,
+    read_again: Read | None = None,
+) -> Process:
+    """Returns the process. `read_again`: reads the configuration again, for SIGHUP."""
     redis, observing = Redis(config), Observing(config, loop, clock, (), Role.GATEWAY)
     keeper = doorkeeper(config, lambda file: RedisKeys(redis.store))
     member = GatewayMember(
@@ -40,6 +48,13 @@ def gateway(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time
     edge = data_plane(
         member.gateway, config, loop, clock, doorman, member.not_ready, tls, tracer_of(observing.tracing)
     )
+
+    def follow(before: Config, now: Config) -> None:
+        member.follow(before, now)
+        if keeper is not None:
+            keeper.authenticator.find_out_again()
+
+    settings = LiveSettings(config, read_again, follow)
     return Process(
-        member, config, observing, edge=edge, tls=tls, letters=member.dead_letters, aside=redis.bus.aside
+        member, settings, observing, edge=edge, tls=tls, letters=member.dead_letters, aside=redis.bus.aside
     )

@@ -72,7 +72,7 @@ class ModelStack:
         cost = cost_of(model.cost)
         if cost is None and model.cost != "requests":
             broker = self._sizing(config, broker, bus, observer, loop, clock)
-        admission = Admission(batcher, admission_rules(config), capacity_rules(config))
+        self._admission = admission = Admission(batcher, admission_rules(config), capacity_rules(config))
         admit: Admit = admission.refusal
         self.desk = Desk(
             model=name,
@@ -97,6 +97,19 @@ class ModelStack:
             ready=served.ready,
             objective=model.objective,
         )
+
+    def follow(self, config: Config) -> Desk:
+        """Go by another configuration from now on. Returns the desk that takes the former one's place."""
+        self.model = config.models[self.name]
+        self.served.follow(batching_rules(self.name, config), capacity_rules(config))
+        self._admission.follow(admission_rules(config), capacity_rules(config))
+        self.desk = replace(
+            self.desk,
+            time_limits=time_limits(config, self.name),
+            longest_limit=config.timeouts_of(self.name).max_client,
+            objective=self.model.objective,
+        )
+        return self.desk
 
     def _sizing(
         self,

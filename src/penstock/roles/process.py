@@ -11,7 +11,6 @@ from penstock.adapters.observe.exposition import Exposition
 from penstock.adapters.observe.pauses import LoopPauses
 from penstock.admin.app import DeadLetters, SetAside, admin_app
 from penstock.cluster.member import Member
-from penstock.config import Config
 from penstock.edge.edge import Edge
 from penstock.edge.tls import ServerTls
 from penstock.gauges import ServerGauges
@@ -26,6 +25,7 @@ from penstock.roles.tracing import tracing_gauges
 from penstock.runtime.condition import WorkerRow
 from penstock.runtime.embedded_server import EmbeddedServer
 from penstock.server.listen import AdminListener, DataListener
+from penstock.server.live_settings import LiveSettings
 
 
 class Process:
@@ -35,7 +35,7 @@ class Process:
     def __init__(
         self,
         inside: Member | EmbeddedServer,
-        config: Config,
+        settings: LiveSettings,
         observing: Observing,
         *,
         edge: Edge | None = None,
@@ -43,10 +43,12 @@ class Process:
         letters: DeadLetters | None = None,
         aside: SetAside | None = None,
     ) -> None:
-        """`inside`: a member of an installation, or a server that does everything itself. `tls`: the TLS of its
-        edge."""
+        """`inside`: a member of an installation, or a server that does everything itself. `settings`: what it goes
+        by. `tls`: the TLS of its edge."""
+        config = settings.config
         check_admin(config)
         self.inside = inside
+        self.settings = settings
         self.edge = edge
         self.tls = tls
         self._recorder = observing.recorder
@@ -85,6 +87,7 @@ class Process:
         self.inside.abandon()
 
     async def stop(self) -> None:
+        await self.settings.close()
         await self.inside.stop()
 
     # ---- what the admin plane asks -------------------------------------------------------------------------
@@ -113,6 +116,12 @@ class Process:
 
     async def hour(self) -> Sequence[Past]:
         return await self._overview.hour()
+
+    def settings_in_force(self) -> Mapping[str, object]:
+        return {
+            "settings": [each._asdict() for each in self.settings.config.explain()],
+            "need_restart": self.settings.need_restart,
+        }
 
     def metrics(self, accept: str = "") -> tuple[bytes, str]:
         return self._exposition.answer(accept)

@@ -10,20 +10,24 @@ from penstock.roles.embedded import embedded
 from penstock.roles.process import Process
 from penstock.server.figures import Pages, Say, show
 from penstock.server.life import Announce, live
+from penstock.server.live_settings import Read
 
 
-async def serve(config: Config, announce: Announce, *, reload: bool = False, say: Say | None = None) -> int:
-    """Serve until a signal ends it. Returns the exit code. `say`: called with a line of figures every few
-    seconds."""
+async def serve(read: Read, announce: Announce, *, reload: bool = False, say: Say | None = None) -> int:
+    """Serve until a signal ends it. Returns the exit code. `read`: reads the configuration, now and on SIGHUP.
+    `say`: called with a line of figures every few seconds."""
+
+    def read_again() -> Config:
+        config = read()
+        return _without_caches(config) if reload else config
+
+    config = read_again()
     if not config.models:
         raise UserMistake("nothing to serve: give a TARGET, or describe a model in penstock.toml")
-    if reload:  # an answer of an older version of the function must not be given again
-        models = {name: replace(model, cache="off") for name, model in config.models.items()}
-        config = replace(config, models=models)
     showing: list[asyncio.Task[None]] = []
 
     def make(loop: asyncio.AbstractEventLoop) -> Process:
-        role = embedded(config, loop, reload=reload)
+        role = embedded(config, loop, reload=reload, read_again=read_again)
 
         async def fetch() -> Pages:
             page = [role.metrics()[0].decode()]
@@ -38,3 +42,9 @@ async def serve(config: Config, announce: Announce, *, reload: bool = False, say
     finally:
         for task in showing:
             task.cancel()
+
+
+def _without_caches(config: Config) -> Config:
+    """An answer of an older version of a function must not be given again."""
+    models = {name: replace(model, cache="off") for name, model in config.models.items()}
+    return replace(config, models=models)

@@ -12,9 +12,17 @@ from penstock.roles.observers import Observing
 from penstock.roles.process import Process
 from penstock.roles.redis import Redis
 from penstock.roles.role import Role
+from penstock.server.live_settings import LiveSettings, Read
 
 
-def worker(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time.monotonic) -> Process:
+def worker(
+    config: Config,
+    loop: asyncio.AbstractEventLoop,
+    clock: Clock = time.monotonic,
+    *,
+    read_again: Read | None = None,
+) -> Process:
+    """Returns the process. `read_again`: reads the configuration again, for SIGHUP."""
     redis = Redis(config)
     observing = Observing(config, loop, clock, config.models, Role.WORKER)
 
@@ -30,4 +38,5 @@ def worker(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time.
         loop=loop,
         clock=clock,
     )
-    return Process(member, config, observing, aside=redis.bus.aside)
+    settings = LiveSettings(config, read_again, member.follow)
+    return Process(member, settings, observing, aside=redis.bus.aside)

@@ -7,7 +7,7 @@ elsewhere.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from penstock.core.remembered_answers import RememberedAnswers
 from penstock.errors import Draining, NoSuchModel, Overloaded, PenstockError, Refused, Unacceptable, about
@@ -22,7 +22,7 @@ from penstock.runtime.collapse.shared_answers import SharedAnswers
 from penstock.runtime.desk import Desk
 from penstock.runtime.parameters import check_parameters
 from penstock.runtime.reservation import NOT_ITS_FAULT, Reserved
-from penstock.runtime.tenant import Standings, release
+from penstock.runtime.tenant import Standings, Tenants, release
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.runtime.wheel import Wheel
 from penstock.types import Accepted, Ask, Failure, Identity, Refusal, Reply, Request
@@ -32,7 +32,7 @@ class Gateway:
     def __init__(
         self,
         desks: Mapping[str, Desk],
-        tenants: Callable[[str | None, Identity | None], tuple[str, int]],
+        tenants: Tenants,
         tasks: Tasks,
         wheel: Wheel,
         observer: RequestObserver,
@@ -52,9 +52,9 @@ class Gateway:
         self._tasks = tasks
         self._observer = observer
         self._ids = ids
-        self._standings = Standings(tenants, limiter, limits)
-        self._limits = limits
-        self._limited = any(limits)
+        self._limiter = limiter
+        self._limited = False
+        self.follow(tenants, limits)
         self._keyed = keyed_requests
         self.clock = clock
         self.draining = False
@@ -66,6 +66,13 @@ class Gateway:
         self.flights = Flights(desks, self.waiters, clock, memory or RememberedAnswers(0, 0), elsewhere)
         self._shares = False
         self.desks_changed()
+
+    def follow(self, tenants: Tenants, limits: Sequence[Limits | None]) -> None:
+        """Go by these tenants and limits from now on. What a tenant has used still counts."""
+        self._standings = Standings(tenants, self._limiter, limits)
+        self._limits = limits
+        # Once there were limits, requests in flight may have accounts.
+        self._limited = self._limited or any(limits)
 
     def desks_changed(self) -> None:
         """Take in that a desk came, went or changed. Whoever changes the desks calls this."""

@@ -118,6 +118,10 @@ class Pump:
         self.batcher.drain()
         self._kick()
 
+    def look_again(self) -> None:
+        """Decide anew, since the rules have changed."""
+        self._kick()
+
     # ---- the loop ----------------------------------------------------------------------------------------
 
     def _kick(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from penstock.core.batcher import Batcher
 from penstock.core.capacity import CapacityRules
 from penstock.core.forecast import backlog_seconds
+from penstock.core.rules import BatchingRules
 from penstock.gauges import ModelGauges
 from penstock.ports import Clock
 from penstock.runtime.condition import (
@@ -37,6 +38,24 @@ class ServedModel:
         self._capacity = capacity
         self._clock = clock
         self._utilization = Utilization(clock())
+
+    def follow(self, rules: BatchingRules, capacity: CapacityRules) -> None:
+        """Go by these rules from now on. Batches that run keep the limit that they were sent with."""
+        self._capacity = capacity
+        self.batcher.follow(rules)
+        for pump in self.pumps[1:]:
+            pump.batcher.follow(
+                replace(
+                    pump.batcher.rules,
+                    tiers=rules.tiers,
+                    max_lanes=rules.max_lanes,
+                    processing=rules.processing,
+                )
+            )
+        for slot in self.slots:
+            slot.processing_limit = rules.processing
+        for pump in self.pumps:
+            pump.look_again()
 
     # ---- for its desk -------------------------------------------------------------------------------------
 

@@ -83,7 +83,7 @@ class Slot:
         self.backend = backend
         self._dock = dock
         self._clock = clock
-        self._processing_limit = processing_limit
+        self.processing_limit = processing_limit
         self._first_batch_limit = first_batch_limit
         self._start_limit = start_limit
         self._warm = warm
@@ -378,14 +378,14 @@ class Slot:
         `except`: its traceback would keep the batch and the dead backend alive until the cycle collector runs,
         which is rare.
         """
-        limit = batch.limit or self._processing_limit
+        limit = batch.limit or self.processing_limit
         if not self._answered:
             return await self._execute_first(batch, self._first_batches.limit(limit, self._first_batch_limit))
         try:
             with self._working.within(limit):
                 result = await (running or self._run(batch))
         except TimeoutError:
-            message = _hung(limit, self._processing_limit, "timeouts.processing")
+            message = _hung(limit, self.processing_limit, "timeouts.processing")
             return self._failure(batch, BackendTimeout(message))
         except BackendError as error:
             return self._failure(batch, error)

@@ -15,6 +15,7 @@ from penstock.edge.edge import Edge
 from penstock.edge.tls import ServerTls
 from penstock.server.certificates import server_tls
 from penstock.server.listen import AdminListener, DataListener, bind, tune_process
+from penstock.server.live_settings import LiveSettings
 
 log = logging.getLogger("penstock")
 
@@ -41,6 +42,11 @@ class Role(Protocol):
 
     @property
     def pauses(self) -> LoopPauses: ...
+
+    @property
+    def settings(self) -> LiveSettings:
+        """What the role goes by. A signal lets it be read again."""
+        ...
 
     @property
     def started(self) -> "asyncio.Future[None]":
@@ -89,7 +95,7 @@ async def live(make: Callable[[asyncio.AbstractEventLoop], Role], config: Config
     elif config.tls.admin:
         tls = server_tls(config)
     admin = AdminListener(role.admin, admin_bound, config, loop, tls if config.tls.admin else None)
-    stopping = _Signals(loop, tls)
+    stopping = _Signals(loop, tls, role.settings)
     role.watch(*([data] if data else []), admin)
     try:
         role.pauses.start(loop)
@@ -100,7 +106,7 @@ async def live(make: Callable[[asyncio.AbstractEventLoop], Role], config: Config
                 await data.start()
             announce(data, admin)
             await stopping.requested.wait()
-            await _drain(role, data, config, stopping)
+            await _drain(role, data, role.settings.config, stopping)
         return 0
     finally:
         if data is not None:
@@ -142,18 +148,24 @@ async def _after(grace: float, role: Role, seconds: float) -> bool:
 
 
 class _Signals:
-    """SIGTERM or Ctrl-C drains; a second Ctrl-C ends at once. SIGHUP reads certificates anew."""
+    """SIGTERM or Ctrl-C drains; a second Ctrl-C ends at once. SIGHUP reads settings and certificates anew."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, tls: ServerTls | None) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, tls: ServerTls | None, settings: LiveSettings
+    ) -> None:
         self._loop = loop
-        self._kinds = [signal.SIGTERM, signal.SIGINT]
-        if tls is not None:
-            self._kinds.append(signal.SIGHUP)
-            loop.add_signal_handler(signal.SIGHUP, tls.reload)
+        self._kinds = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+        self._tls, self._settings = tls, settings
+        loop.add_signal_handler(signal.SIGHUP, self._hang_up)
         self.requested = asyncio.Event()
         self.hurry = asyncio.Event()
         loop.add_signal_handler(signal.SIGTERM, self.requested.set)
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
+
+    def _hang_up(self) -> None:
+        if self._tls is not None:
+            self._tls.reload()
+        self._settings.reload()
 
     def _interrupt(self) -> None:
         if self.requested.is_set():
