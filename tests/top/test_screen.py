@@ -60,7 +60,7 @@ def test_at_80_by_24_the_verdict_the_figures_and_the_models_are_seen() -> None:
     assert "embed: overloaded, 1.9 × capacity; free is refused." in text
     assert "served 90.0/s" in text
     assert "[models 2]" in text
-    assert "> a-model-with" in text  # the first row is marked, and what is known of it stands below
+    assert "> a-model-w" in text  # the first row is marked, and what is known of it stands below
     assert "policy     paced" in text
     assert "q leave" in text
 
