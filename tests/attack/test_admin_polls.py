@@ -1,4 +1,5 @@
-"""Somebody on the machine reads the admin plane without a pause: metrics, health, workers, dead letters."""
+"""Somebody on the machine reads the admin plane without a pause: metrics, health, workers, the overview, dead
+letters."""
 
 from aim import Aim, Attack, Withstands
 from stage import KEYED
@@ -7,6 +8,7 @@ PATHS = (
     "/metrics",
     "/internal/health",
     "/internal/workers",
+    "/internal/overview",
     "/internal/dlq?limit=1000",
 )
 

@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 
 import typer
+from benchmarks.browser import browsing
 from tiny_server import TinyServer
 from typer.testing import CliRunner
 
-from browser import browsing
 from penstock.cli.bench import bench
 
 app = typer.Typer()

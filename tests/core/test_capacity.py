@@ -273,6 +273,16 @@ def waits(batcher: Batcher, tier: int, better: float) -> float:
     return own_wait(batcher, tier, better, batcher.depth.by_tier[tier])
 
 
+def test_who_is_not_let_in_is_counted_by_tier() -> None:
+    batcher = batcher_with(1, BatchingRules(max_batch=32, max_cost=10.0))
+    teach(batcher, 0.1, size=32)
+    admission = Admission(waiting(batcher, lowest=150), AdmissionRules(), RULES)
+    assert admission.refusal(ask(tier=BEST), 0.0) is None
+    for tier in (LOWEST, MIDDLE, LOWEST):
+        assert admission.refusal(ask(tier=tier, cost=11.0), 0.0) is not None
+    assert batcher.refused == [0, 1, 2]
+
+
 def test_the_wait_of_a_lower_tier_counts_those_of_better_ones_that_are_yet_to_come() -> None:
     batcher = waiting(fleet_of(), middle=65)  # two batches, and one more that goes with the next
     assert waits(batcher, MIDDLE, 0.0) == pytest.approx(64 / 320)

@@ -12,8 +12,8 @@ from socket import create_connection
 
 import jwt
 import pytest
+from benchmarks.browser import browsing
 
-from browser import browsing
 from server import HUNG, PATIENT, PENSTOCK, Server, eventually, running
 from wire import post, talk
 

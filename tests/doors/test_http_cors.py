@@ -5,8 +5,8 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from benchmarks.browser import browsing
 
-from browser import browsing
 from server import PATIENT, Server, running
 
 APP, OTHER = "https://app.example", "http://localhost:3000"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from benchmarks.browser import browsing
 
-from browser import browsing
 from server import PATIENT, Server, running
 
 TWO_MODELS = """

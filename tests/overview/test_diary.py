@@ -43,7 +43,7 @@ def test_the_hour_has_what_was_new_in_each_step_and_forgets_what_is_older() -> N
     assert hour[-1].seconds == STEP
     moment = hour[-1].models["embed"]
     assert moment.counts.outcomes == {"SUCCESS": 2 * (STEPS + 10) - 1}
-    assert (moment.arrivals, moment.capacity, moment.queue["paid"]) == (5.0, 100.0, 0)
+    assert (moment.capacity, moment.queue["paid"]) == (100.0, 0)
 
 
 def test_a_step_in_which_nothing_happened_says_nothing() -> None:

@@ -7,7 +7,7 @@ from penstock.overview.counts import Counts
 from penstock.overview.overview import ProcessLook
 from penstock.overview.reports import Report
 
-OK = {"SUCCESS": 1000}
+OK = {"SUCCESS": 100}
 
 
 def said(*reports: Report, **more: object) -> tuple[str, str, str]:
@@ -74,7 +74,7 @@ def test_a_worker_is_missing() -> None:
 
 def test_little_is_left() -> None:
     assert said(report(Counts(OK), standing(95.0)))[:2] == ("warning", "Nearly full: 95 % of capacity.")
-    slow = Counts(OK, latency={640_000: 1000})
+    slow = Counts(OK, latency={640_000: 100})
     assert said(report(slow, standing(41.0)))[1].startswith("Slow: the slowest 1 % take 640 ms; 500 ms is")
     waits = said(report(Counts(OK), standing(41.0, wait=1.9)))[1]
     assert waits == "A request that comes now waits for 1.9 s; it may wait for 2.0 s."

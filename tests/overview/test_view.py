@@ -76,7 +76,7 @@ def test_a_request_for_no_known_model_is_in_the_sum_only() -> None:
 
 def test_steps_of_several_processes_that_end_together_are_one() -> None:
     def told(name: str, *ends: int) -> Report:
-        moment = Moment(Counts({"SUCCESS": 50}), {"paid": 2}, 5.0, 100.0)
+        moment = Moment(Counts({"SUCCESS": 50}), {"paid": 2}, 100.0)
         return Report(name, "gateway", 5.0, {}, hour=[Step(at, 10.0, {"embed": moment}) for at in ends])
 
     hour = past_of([told("g1", 1010, 1020), told("g2", 1011, 1021, 1030)])

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.browser import Page, browsing
 
-from browser import Page, browsing
 from own_ports import free_port
 from server import PATIENT, Server, running
 

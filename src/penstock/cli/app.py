@@ -18,6 +18,7 @@ COMMANDS = {
     "worker": "roles:worker",
     "up": "up:up",
     "workers": "workers:workers",
+    "top": "top:top",
     "dlq": "dlq:app",
     "keys": "keys:app",
     "requests": "requests:requests",

@@ -69,4 +69,4 @@ class Diary:
 def _moment(counts: Counts, standing: Standing | None) -> Moment:
     if standing is None:
         return Moment(counts)
-    return Moment(counts, standing.queue, round(standing.arrivals, 2), round(standing.capacity, 2))
+    return Moment(counts, standing.queue, round(standing.capacity, 2))

@@ -49,7 +49,7 @@ class Figures(Struct):
     queue: dict[str, int]  # requests that wait at the end, by tier
     batch: float | None  # requests in a batch, on average; None where none went
     reasons: dict[str, float]  # batches, by why they went
-    load: float  # requests that wanted to be served: those let in, and those refused for want of capacity
+    load: float  # requests that wanted to be served, those that were refused for want of capacity included
     capacity: float  # requests that the workers can do; 0 where nobody knows
     hits: float | None  # the part of the requests that the cache answered; None where it was not asked
     padding: float | None  # the part of what the workers ran that was padding; None where nothing ran
@@ -59,12 +59,12 @@ def figures_of(
     parts: Sequence[tuple[Counts, float]], queue: Mapping[str, int], arrivals: float, capacity: float
 ) -> Figures:
     """`parts`: what each process has counted, and in how many seconds. `arrivals`: requests that batchers let in,
-    a second."""
+    a second; it says sooner than the requests that end how much is asked for, and is less even."""
     counts = added(one for one, _ in parts)
     rates: defaultdict[Group, float] = defaultdict(float)
     codes: defaultdict[str, float] = defaultdict(float)
     reasons: defaultdict[str, float] = defaultdict(float)
-    unserved = 0.0
+    ended = unserved = 0.0
     for one, seconds in parts:
         often = 1.0 / max(seconds, SHORTEST)
         for code, number in one.outcomes.items():
@@ -75,7 +75,9 @@ def figures_of(
             codes[code] += number * often
         for reason, number in one.reasons.items():
             reasons[reason] += number * often
-        unserved += often * one.outcomes.get("SERVICE_OVERLOADED", 0)
+        late = one.outcomes.get("SERVICE_OVERLOADED", 0)  # a batcher refused it
+        ended += often * (sum(one.outcomes.values()) - late)
+        unserved += often * late
         unserved += often * sum(one.refused.get(code, 0) for code in _OFFERED)
     codes.pop("SUCCESS", None)
     p50, p95, p99 = quantiles(counts.latency, 0.5, 0.95, 0.99)
@@ -89,7 +91,7 @@ def figures_of(
         queue=dict(queue),
         batch=round(counts.batched / batches, 2) if batches else None,
         reasons=_rounded(reasons),
-        load=round(arrivals + unserved, 3),
+        load=round(max(arrivals, ended) + unserved, 3),
         capacity=round(capacity, 3),
         hits=round(counts.hits / asked, 4) if asked else None,
         padding=round(counts.padding / run, 4) if (run := counts.batched + counts.padding) else None,

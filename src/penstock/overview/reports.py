@@ -49,7 +49,6 @@ class Moment(Struct):
 
     counts: Counts
     queue: dict[str, int] = {}
-    arrivals: float = 0.0
     capacity: float = 0.0
 
 

@@ -21,6 +21,7 @@ from penstock.overview.overview import Level, ModelLook, ProcessLook, Verdict, W
 
 FAILING = 0.01  # the part of the requests above which failures, or refusals, are what matters
 NEAR = 0.9  # the part of the capacity above which little is left
+LAST = 99  # the place of what matters least
 SLACK = 0.8  # the part of an objective, or of the longest wait, above which little is left
 _ORDER: tuple[Level, ...] = ("bad", "warning", "good")
 # What to do about failures, by their code.
@@ -48,7 +49,7 @@ def verdict_of(
     found = [each for model in models for each in _findings(model, workers, alone=len(models) == 1)]
     found += _silent(processes)
     if found:
-        return min(found, key=lambda each: _ORDER.index(each.level))
+        return min(found, key=lambda each: (_ORDER.index(each[1].level), each[0]))[1]
     return _well(figures, models)
 
 
@@ -62,18 +63,16 @@ def _when_not_ready(reason: str) -> str:
     return "Look at the last error of the workers, and at their log."
 
 
-def _findings(model: ModelLook, workers: Sequence[WorkerLook], *, alone: bool) -> Iterator[Verdict]:
+def _findings(
+    model: ModelLook, workers: Sequence[WorkerLook], *, alone: bool
+) -> Iterator[tuple[int, Verdict]]:
+    """Each finding with its place in the list above."""
     own = [worker for worker in workers if worker.model == model.name]
-    found = (
-        *_without_workers(model, own),
-        *_failing(model),
-        *_refusing(model),
-        *_near(model),
-        *_missing(own),
-    )
-    for level, says, advice in found:
-        named = f"{model.name}: {says[0].lower()}{says[1:].replace(': ', ', ', 1)}"
-        yield Verdict(level, says if alone else named, advice, model.name)
+    found = (_without_workers(model, own), _failing(model), _refusing(model), _near(model), _missing(own))
+    for place, findings in enumerate(found):
+        for level, says, advice in findings:
+            named = f"{model.name}: {says[0].lower()}{says[1:].replace(': ', ', ', 1)}"
+            yield place, Verdict(level, says if alone else named, advice, model.name)
 
 
 Finding = tuple[Level, str, str]
@@ -175,13 +174,12 @@ def _missing(own: Sequence[WorkerLook]) -> Iterator[Finding]:
     )
 
 
-def _silent(processes: Sequence[ProcessLook]) -> Iterator[Verdict]:
+def _silent(processes: Sequence[ProcessLook]) -> Iterator[tuple[int, Verdict]]:
     silent = [each.name for each in processes if not each.told and each.role != "worker"]
     if silent:
         says = f"{_listed(silent)} {'do' if len(silent) > 1 else 'does'} not answer: figures are missing."
-        yield Verdict(
-            "warning", says, "It is of an older release, has just started, or is cut off from Redis."
-        )
+        advice = "It is of an older release, has just started, or is cut off from Redis."
+        yield LAST, Verdict("warning", says, advice)
 
 
 def _well(figures: Figures, models: Sequence[ModelLook]) -> Verdict:

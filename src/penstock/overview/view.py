@@ -150,7 +150,7 @@ def _past(at: int, steps: Sequence[Step]) -> Past:
     together = figures_of(
         parts,
         _together(each.queue for each in models.values()),
-        sum(moment.arrivals for each in told.values() for moment, _ in each),
+        0.0,
         sum(each.capacity for each in models.values()),
     )
     return Past(at, together, models)
@@ -160,6 +160,6 @@ def _figures(moments: Sequence[tuple[Moment, float]]) -> Figures:
     return figures_of(
         [(moment.counts, seconds) for moment, seconds in moments],
         _together(moment.queue for moment, _ in moments),
-        sum(moment.arrivals for moment, _ in moments),
+        0.0,  # it is known for the end of the step only
         max(moment.capacity for moment, _ in moments),
     )

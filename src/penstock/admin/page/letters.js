@@ -34,18 +34,16 @@ function actions(cell, row) {
 }
 
 let counted = null; // dead letters since the start, when the list was last fetched
-let absent = false; // this process keeps none
 
 export async function look(overview) {
   const letters = overview.models.reduce((total, model) => total + model.letters, 0);
-  if (absent || letters === counted) return;
+  if (letters === counted) return;
   counted = letters;
   await fetchAll();
 }
 
 export function forgetWhatIsKnown() {
   counted = null;
-  absent = false;
 }
 
 async function fetchAll() {
@@ -55,9 +53,8 @@ async function fetchAll() {
     purge.disabled = !rows.length;
     write(section.querySelector("small"), rows.length >= PAGE ? `the newest ${PAGE}` : rows.length ? String(rows.length) : "");
     table.show(rows);
-  } catch (error) {
-    if (error.status === 404) absent = section.hidden = true;
-    else counted = null;
+  } catch {
+    counted = null; // the next overview tries again
   }
 }
 

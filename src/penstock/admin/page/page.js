@@ -9,6 +9,7 @@ import { busy, Table } from "./tables.js";
 import { clock, element, GROUPS, milliseconds, percent, rate, sum, whole, write } from "./words.js";
 
 const by = (id) => document.getElementById(id);
+const ANSWERS = ["serve", "gateway"]; // who knows of dead letters and of requests that have ended
 const past = new PastHour();
 const state = { overview: null, model: "", minutes: 60, paused: false };
 
@@ -246,6 +247,7 @@ function told(event, said) {
   if (state.paused) return;
   state.overview = said;
   show();
+  if (!ANSWERS.includes(said.role)) return;
   lookAtLetters(said);
   lookAtSlow(said.at, state.model);
 }

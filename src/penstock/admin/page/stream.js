@@ -21,8 +21,8 @@ export async function ask(path, method = "GET") {
   const change = method === "GET" ? {} : { "x-penstock": "1" };
   const answer = await fetch(path, { method, headers: headers(change), cache: "no-store" });
   if (answer.status === 401) throw new TokenWanted();
-  const text = await answer.text();
-  const said = text ? JSON.parse(text) : null;
+  const text = await answer.text(), isJson = answer.headers.get("content-type")?.startsWith("application/json");
+  const said = text && isJson ? JSON.parse(text) : null;
   if (!answer.ok) throw Object.assign(new Error(said?.message ?? `status ${answer.status}`), { status: answer.status });
   return said;
 }

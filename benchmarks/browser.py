@@ -1,4 +1,5 @@
-"""A real Chromium, told what to do over its DevTools protocol: just enough to click and to read."""
+"""A real Chromium, told what to do over its DevTools protocol: just enough to click and to read. Used by
+`benchmarks.page` and by the tests."""
 
 import asyncio
 import json
@@ -25,6 +26,7 @@ CHROMIUM = (
 @dataclass
 class Page:
     socket: ClientWebSocketResponse
+    pid: int  # of the browser
     calls: int = 0
     events: list[dict[str, Any]] = field(default_factory=list)
 
@@ -65,12 +67,12 @@ class Page:
 @asynccontextmanager
 async def browsing(url: str) -> AsyncIterator[Page]:
     """A page at this address, once it has loaded."""
-    with _chromium() as port:
+    with _chromium() as (pid, port):
         async with (
             ClientSession() as session,
             session.ws_connect(await _first_page(session, port), max_msg_size=0) as socket,
         ):
-            page = Page(socket)
+            page = Page(socket, pid)
             await page.tell("Page.enable")
             await page.tell("Page.setLifecycleEventsEnabled", enabled=True)
             await page.tell("Network.enable")
@@ -91,8 +93,8 @@ async def _first_page(session: ClientSession, port: int) -> str:
 
 
 @contextmanager
-def _chromium() -> Iterator[int]:
-    """The port on which it takes commands."""
+def _chromium() -> Iterator[tuple[int, int]]:
+    """Its process, and the port on which it takes commands."""
     with (
         tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as profile,
         subprocess.Popen(
@@ -105,6 +107,6 @@ def _chromium() -> Iterator[int]:
         try:
             assert process.stderr is not None
             lines = (line for line in process.stderr if "DevTools listening on" in line)
-            yield int(next(lines).split("/")[2].rpartition(":")[2])
+            yield process.pid, int(next(lines).split("/")[2].rpartition(":")[2])
         finally:
             process.terminate()
