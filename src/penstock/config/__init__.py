@@ -10,6 +10,7 @@ from penstock.config.load import find_file, load, name_after
 from penstock.config.sections import (
     Api,
     Auth,
+    Doors,
     GrpcEndpoint,
     HttpEndpoint,
     Idempotency,
@@ -33,6 +34,7 @@ __all__ = [
     "Api",
     "Auth",
     "Config",
+    "Doors",
     "GrpcEndpoint",
     "HttpEndpoint",
     "Idempotency",
