@@ -33,7 +33,12 @@ def no_fault_of_the_server(ctx: Any, response: Any, case: Any) -> None:
 
 
 # Doors with a shape of their own for what went wrong.
-SHAPES = {"/embed": {"error", "error_type"}}
+SHAPES = {
+    "/embed": {"error", "error_type"},
+    "/v1/embeddings": {"error"},
+    "/v1/completions": {"error"},
+    "/v1/models/{model}": {"error"},
+}
 NATIVE = {"error", "message", "request_id"}
 
 

@@ -32,6 +32,18 @@ output = "json"
 """
 )
 ALLOWED = "\ncontrol_characters = 'allow'"
+# What the doors for other servers' clients are for: a list of numbers for each input.
+FOR_OTHERS = """
+[models.text]
+target = "{folder}/numbers.py:numbers"
+input = "text"
+default = true
+[models.any]
+target = "{folder}/numbers.py:numbers"
+input = "json"
+"""
+NUMBERS = "def numbers(inputs, **options):\n    return [[0.5] for each in inputs]\n"
+CLOSED = "\n[doors]\nopenai = false\nopen_inference = false\nrerank = false\n"
 HERE = Path(__file__).parent
 # For what is malformed, which is waited for. The fuzzer is a good client: its connections must outlive its pauses.
 IMPATIENT = "[limits]\nbody_timeout = '1s'\nheader_timeout = '1s'\nidle_timeout = '1s'"
@@ -61,29 +73,31 @@ def check_nothing_is_left(server: Server, model: str, headers: Mapping[str, str]
     assert "Traceback" not in server.stderr(), server.stderr()
     eventually(lambda: at_rest(server), 60.0)  # tasks have nobody who waits for them
     answer = server.post("/v1/inference", {"input": "still here", "model": model}, headers)
-    assert answer.json()["output"] == "still here"
+    assert answer.json()["output"] in ("still here", [0.5])
 
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
-    ("config", "share", "secured"),
+    ("config", "share", "paths", "secured"),
     [
-        (TEXT + PATIENT, 1.0, False),
-        (SEVERAL + PATIENT + ALLOWED, 0.2, False),
-        (TEXT + PATIENT, 0.2, True),
+        (TEXT + PATIENT + CLOSED, 1.0, "all", False),
+        (SEVERAL + PATIENT + ALLOWED + CLOSED, 0.2, "all", False),
+        (TEXT + PATIENT + CLOSED, 0.2, "all", True),
+        (FOR_OTHERS + PATIENT, 0.4, "others", False),
     ],
-    ids=["one model", "several models", "with an API key"],
+    ids=["one model", "several models", "with an API key", "doors for other clients"],
 )
 def test_the_server_keeps_its_contract_whatever_is_generated(
-    config: str, share: float, secured: bool, tmp_path: Path, chaos_long: bool, chaos_seed: int
+    config: str, share: float, paths: str, secured: bool, tmp_path: Path, chaos_long: bool, chaos_seed: int
 ) -> None:
     examples, least = (4000, 10_000) if chaos_long else (40, 250)
     examples, least = int(examples * share), int(least * share)
-    known: list[str] = []
+    known: list[str] = [] if paths == "all" else ["--exclude-path", "/v1/inference"]
     if secured:  # the fuzzer tries without, and with others, by itself
-        known = ["--header", f"X-API-Key: {make_key(tmp_path)}"]
+        known += ["--header", f"X-API-Key: {make_key(tmp_path)}"]
         config += f'\n[auth]\nmode = "keys"\nkeys_file = "{tmp_path}/penstock-keys.json"'
-    with running(config=config) as server:
+    (tmp_path / "numbers.py").write_text(NUMBERS)
+    with running(config=config.replace("{folder}", str(tmp_path))) as server:
         command = [
             FUZZER,
             "run",
@@ -114,7 +128,7 @@ def test_the_server_keeps_its_contract_whatever_is_generated(
         assert generated is not None, fuzzed.stdout
         assert int(generated[1].replace(",", "")) >= least
         assert server.metric("penstock_refused_requests_total", model="", code="INTERNAL") == 0
-        check_nothing_is_left(server, "text", dict([known[1].split(": ")]) if known else {})
+        check_nothing_is_left(server, "text", dict([known[1].split(": ")]) if secured else {})
 
 
 @pytest.mark.timeout(600)

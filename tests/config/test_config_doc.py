@@ -10,6 +10,7 @@ import pytest
 from penstock.config import (
     Api,
     Auth,
+    Doors,
     GrpcEndpoint,
     HttpEndpoint,
     Idempotency,
@@ -36,6 +37,7 @@ DOC = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encodi
 SECTIONS = {
     "[server]": Server,
     "[api]": Api,
+    "[doors]": Doors,
     "[tls]": Tls,
     "[redis]": Redis,
     "[auth]": Auth,

@@ -106,6 +106,7 @@ def test_the_models_are_listed_as_clients_of_others_expect_it(server: Server) ->
     assert said["object"] == "list"
     assert [model["id"] for model in said["data"]] == ["any", "later", "plain"]
     anything, later, plain = said["data"]
+    assert isinstance(plain.pop("created"), int)
     assert plain == {
         "id": "plain", "object": "model", "owned_by": "penstock", "input": "text", "output": "text",
         "max_batch": 7, "default": True, "respond": "sync", "parameters": True, "ready": True,

@@ -11,6 +11,7 @@ from penstock.config.load import find_file, load, name_after
 from penstock.config.sections import (
     Api,
     Auth,
+    Doors,
     GrpcEndpoint,
     HttpEndpoint,
     Idempotency,
@@ -35,6 +36,7 @@ __all__ = [
     "Auth",
     "Changes",
     "Config",
+    "Doors",
     "GrpcEndpoint",
     "HttpEndpoint",
     "Idempotency",

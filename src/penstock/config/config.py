@@ -9,6 +9,7 @@ from penstock.config.schema import Key, NamedTables, Table, items
 from penstock.config.sections import (
     Api,
     Auth,
+    Doors,
     Idempotency,
     Ledger,
     Limits,
@@ -42,6 +43,7 @@ class Setting(NamedTuple):
 class Config:
     server: Server = Server()  # noqa: RUF009 - all sections are frozen
     api: Api = Api()  # noqa: RUF009
+    doors: Doors = Doors()  # noqa: RUF009
     tls: Tls = Tls()  # noqa: RUF009
     auth: Auth = Auth()  # noqa: RUF009
     ledger: Ledger = Ledger()  # noqa: RUF009

@@ -73,6 +73,16 @@ class Api:
 
 
 @dataclass(frozen=True, slots=True)
+class Doors:
+    """Which doors are open for clients of other servers. The native doors always are."""
+
+    openai: Switch = True  # /v1/embeddings, /v1/completions, /v1/models/{model}
+    open_inference: Switch = True  # /v2, as Triton and KServe have it
+    tei: Switch = True  # /embed, /rerank, /predict
+    rerank: Switch = True  # /v1/rerank, /v2/rerank
+
+
+@dataclass(frozen=True, slots=True)
 class Tls:
     """Encryption towards clients."""
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from penstock.doors.charges import Charges
-from penstock.doors.door import AskingDoor, BecomesTask, Door, Inside, TellingDoor, Visit
+from penstock.doors.door import AskingDoor, BecomesTask, Call, Door, Inside, Letter, TellingDoor, Visit
 from penstock.doors.every_answer import failed
 from penstock.doors.idempotency import KeyedAnswer, idempotency_key
 from penstock.doors.inputs import is_plain
@@ -19,7 +19,7 @@ from penstock.doors.steps import Steps, at_once
 from penstock.doors.table import Table
 from penstock.doors.wishes import Media, media_of, prefers_task, wanted
 from penstock.edge.answer import with_fields
-from penstock.edge.caller import Caller, Render
+from penstock.edge.caller import Caller
 from penstock.edge.fields import NO_HEADERS, Headers, request_id, trace
 from penstock.edge.heads import POST, Head
 from penstock.edge.url import split
@@ -34,8 +34,6 @@ from penstock.errors import (
 )
 from penstock.ports import Doorman
 from penstock.types import Ask, Failure, Identity
-
-OCTETS = Media.OCTETS.value.encode()
 
 log = logging.getLogger("penstock.doors")
 
@@ -73,30 +71,28 @@ class DataPlane:
             self._charges = Charges(inside.gateway, doorman)
         self._large = LargeBodies(inside.gateway.clock)
         self._table = Table(doors)
-        self._asking = {door.path.encode(): door for door in doors if isinstance(door, AskingDoor)}
+        # The doors that can be found by the URL alone: their paths have no names in them.
+        self._asking = {
+            door.path.encode(): door
+            for door in doors
+            if isinstance(door, AskingDoor) and "{" not in door.path
+        }
 
     # ---- what the edge calls -------------------------------------------------------------------------------
 
     def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
-        door, query = self._asking.get(url), b""
-        # A body of bytes needs no checks, so even a large one is read at once.
-        octets = headers.get(b"content-type") == OCTETS
-        if octets and door is None:
-            path, _, query = url.partition(b"?")
-            door = self._asking.get(path)
+        door = (self._asking.get(url) or self._table.find_by_url(url)) if method == POST else None
         if (
-            door is not None
-            and method == POST
-            and (octets or len(body) <= LARGE or is_plain(body))
+            isinstance(door, AskingDoor)
+            and _is_quick(door, body, headers)
             and b"prefer" not in headers
             and b"idempotency-key" not in headers
         ):
             try:
                 identity = None if self._doorman is None else self._doorman.identify(headers)
-                media = media_of(headers, door.others)
-                asks = self._read(door, media, body, headers, query.decode("ascii", "replace"))
+                asks = self._read(door, _letter(door, body, headers, url))
                 self._sign(asks, identity, headers)
-                self._submit(caller, door, asks, _render(door, headers))
+                self._submit(caller, door, asks, _wanted(headers))
                 return
             except KeysWanted:
                 pass  # to find out who asks takes a while
@@ -121,7 +117,7 @@ class DataPlane:
             if ask is None:
                 asks = self._checked(at_once(door.read(body, NO_HEADERS)))
                 self._sign(asks, identity, head.headers)
-                self._submit(caller, door, asks, door.render)
+                self._submit(caller, door, asks, Media.JSON)
                 return
             if identity is not None:  # the same as `_sign` and `_submit` do, without their calls
                 ask.identity = identity
@@ -132,7 +128,7 @@ class DataPlane:
                 if head.tracestate is not None:
                     ask.tracestate = head.tracestate.decode()
             if self._asynchronous:
-                self._submit(caller, door, [ask], door.render)
+                self._submit(caller, door, [ask], Media.JSON)
                 return
             caller.render = door.render
             caller.leaving = self._gateway.submit(ask, caller)
@@ -179,29 +175,20 @@ class DataPlane:
             if self._doorman is not None and not door.public:
                 identity = await self._doorman.identify_slowly(headers)
             if isinstance(door, AskingDoor):
-                await self._ask(caller, door, identity, headers, body, query)
+                await self._ask(caller, door, identity, _letter(door, body, headers, url))
             elif isinstance(door, TellingDoor):
                 visit = Visit(method.decode(), path, query, identity)
                 await door.tell(visit, lambda answer: caller.respond(answer, visit.tenant))
         except Exception as exc:
             self._failed(caller, door, exc, headers)
 
-    async def _ask(
-        self,
-        caller: Caller,
-        door: AskingDoor,
-        identity: Identity | None,
-        headers: Headers,
-        body: bytes,
-        query: str,
-    ) -> None:
-        media = media_of(headers, door.others)
-        if len(body) > LARGE and media is not Media.OCTETS and not is_plain(body):
-            steps = self._within_quota(identity, _reading(door, media, body, headers, query))
+    async def _ask(self, caller: Caller, door: AskingDoor, identity: Identity | None, letter: Letter) -> None:
+        headers = letter.headers
+        if not _is_quick(door, letter.body, headers):
+            steps = self._within_quota(identity, door.read_letter(letter))
             asks = self._checked(await self._large.look("" if identity is None else identity.tenant, steps))
         else:
-            asks = self._read(door, media, body, headers, query)
-        render = _render(door, headers)
+            asks = self._read(door, letter)
         self._sign(asks, identity, headers)
         key, preferred = idempotency_key(headers), prefers_task(headers)
         if key is not None and len(asks) > 1:
@@ -212,8 +199,9 @@ class DataPlane:
         if self._becomes_task(door, asks, preferred):
             await self._accept_task(caller, asks[0], key, preferred=preferred is not None)
         elif key is None:
-            self._send(caller, door, asks, render)
+            self._send(caller, door, asks, _wanted(headers))
         else:
+            render = door.render_of(asks, _wanted(headers))
             caller.leaving = self._gateway.submit_keyed(asks[0], key, KeyedAnswer(caller, render))
 
     def _within_quota(self, identity: Identity | None, steps: Steps[Sequence[Ask]]) -> Steps[Sequence[Ask]]:
@@ -225,13 +213,11 @@ class DataPlane:
 
     # ---- asks ----------------------------------------------------------------------------------------------
 
-    def _read(
-        self, door: AskingDoor, media: Media, body: bytes, headers: Headers, query: str
-    ) -> Sequence[Ask]:
+    def _read(self, door: AskingDoor, letter: Letter) -> Sequence[Ask]:
         """Read a small body, at once."""
-        if media is Media.JSON and (ask := door.read_one(body)) is not None:
+        if letter.media is Media.JSON and (ask := door.read_one(letter.body)) is not None:
             return [ask]
-        return self._checked(at_once(_reading(door, media, body, headers, query)))
+        return self._checked(at_once(door.read_letter(letter)))
 
     def _checked(self, asks: Sequence[Ask]) -> Sequence[Ask]:
         if not asks:
@@ -248,21 +234,24 @@ class DataPlane:
             ask.identity, ask.request_id = identity, asked
             ask.traceparent, ask.tracestate = parent, state
 
-    def _submit(self, caller: Caller, door: AskingDoor, asks: Sequence[Ask], render: Render) -> None:
+    def _submit(self, caller: Caller, door: AskingDoor, asks: Sequence[Ask], wanted: Media) -> None:
         """Submit asks whose head has neither Prefer nor Idempotency-Key."""
         if self._becomes_task(door, asks, None):
             caller.leaving = Errand(asyncio.create_task(self._become_task(caller, door, asks[0])))
         else:
-            self._send(caller, door, asks, render)
+            self._send(caller, door, asks, wanted)
 
-    def _send(self, caller: Caller, door: AskingDoor, asks: Sequence[Ask], render: Render) -> None:
+    def _send(self, caller: Caller, door: AskingDoor, asks: Sequence[Ask], wanted: Media) -> None:
         """Send asks to the gateway, which replies to the caller, or to a `Joined` for several asks. Nothing here
         waits for the reply."""
         if len(asks) == 1:
-            caller.render = render
+            caller.render = door.render_of(asks, wanted)
             caller.leaving = self._gateway.submit(asks[0], caller)
         else:
-            caller.leaving = self._gateway.submit_all(asks, Joined(caller, door, self._gateway.clock))
+            answer = asks.answer if isinstance(asks, Call) else door.answer
+            caller.leaving = self._gateway.submit_all(
+                asks, Joined(caller, answer, door.failure, self._gateway.clock)
+            )
 
     # ---- tasks ---------------------------------------------------------------------------------------------
 
@@ -318,11 +307,15 @@ class DataPlane:
         caller.respond(answer)
 
 
-def _reading(
-    door: AskingDoor, media: Media, body: bytes, headers: Headers, query: str
-) -> Steps[Sequence[Ask]]:
-    return door.read(body, headers) if media is Media.JSON else door.read_other(media, body, query)
+def _letter(door: AskingDoor, body: bytes, headers: Headers, url: bytes) -> Letter:
+    path, query = split(url)
+    return Letter(body, headers, media_of(headers, door.others), path, query)
 
 
-def _render(door: AskingDoor, headers: Headers) -> Render:
-    return door.rendering(wanted(headers)) if b"accept" in headers else door.render
+def _is_quick(door: AskingDoor, body: bytes, headers: Headers) -> bool:
+    """Whether a body is read at once: it is small, or needs little looking at."""
+    return len(body) <= LARGE or door.is_quick(body, headers) or is_plain(body)
+
+
+def _wanted(headers: Headers) -> Media:
+    return wanted(headers) if b"accept" in headers else Media.JSON

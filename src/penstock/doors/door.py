@@ -10,7 +10,7 @@ idempotency keys, large bodies and clients that leave.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, NamedTuple
@@ -57,7 +57,7 @@ class Inside:
 class Door(ABC):
     """What every door has."""
 
-    # The path; a last part in braces, as in /v1/result/{task_id}, stands for any one name.
+    # The path; a part in braces, as in /v1/result/{task_id}, stands for any one name.
     path: ClassVar[str]
     methods: ClassVar[tuple[str, ...]]
     # Whether anybody may use the door, even if clients must say who they are.
@@ -88,6 +88,28 @@ class BecomesTask(Enum):
     AS_MODEL = "the client says so, or says nothing and the model's setting does"
 
 
+class Letter(NamedTuple):
+    """What came to a door that makes asks of it."""
+
+    body: bytes
+    headers: Headers
+    media: Media = Media.JSON
+    path: str = ""
+    query: str = ""
+
+
+OCTETS = Media.OCTETS.value.encode()
+
+
+class Call(list[Ask]):
+    """The asks of a letter that also said what the answer is to look like."""
+
+    def __init__(self, asks: Iterable[Ask], answer: Callable[[Sequence[Reply], float], Answer]) -> None:
+        """`answer`: takes the place of `AskingDoor.answer`."""
+        super().__init__(asks)
+        self.answer = answer
+
+
 class AskingDoor(Door):
     """A door that takes a body, JSON or another form, and makes asks of it, for the gateway."""
 
@@ -97,8 +119,20 @@ class AskingDoor(Door):
 
     @abstractmethod
     def read(self, body: bytes, headers: Headers) -> Steps[Sequence[Ask]]:
-        """Returns the asks of a body, in order. Raises `errors.Refused`. A body may be large, so this is a
-        generator: other clients have their turn at each `yield` (`steps.py`)."""
+        """Returns the asks of a body, in order; a `Call` if the answer depends on what the body says. Raises
+        `errors.Refused`. A body may be large, so this is a generator: other clients have their turn at each `yield`
+        (`steps.py`)."""
+
+    def read_letter(self, letter: Letter) -> Steps[Sequence[Ask]]:
+        """Returns the asks of a letter. A door overrides this if its path has names in it, or if it reads bodies
+        that are not JSON in a way of its own."""
+        if letter.media is Media.JSON:
+            return self.read(letter.body, letter.headers)
+        return self.read_other(letter.media, letter.body, letter.query)
+
+    def is_quick(self, body: bytes, headers: Headers) -> bool:
+        """Whether a large body is read in next to no time, as one of bytes is: it needs no checks."""
+        return headers.get(b"content-type") == OCTETS
 
     def read_one(self, body: bytes) -> Ask | None:
         """Returns the ask of a small body, if it has one ask and its head does not change how it is read: a shorter
@@ -123,6 +157,19 @@ class AskingDoor(Door):
         if reply.failure is not None:
             return self.failure(reply.failure, reply.request.request_id)
         return self.answer((reply,), now)
+
+    def render_of(self, asks: Sequence[Ask], wanted: Media) -> Render:
+        """Returns the function that makes the answer to the only one of these asks."""
+        if not isinstance(asks, Call):
+            return self.rendering(wanted)
+        answer = asks.answer
+
+        def render(reply: Reply, now: float) -> Answer:
+            if reply.failure is not None:
+                return self.failure(reply.failure, reply.request.request_id)
+            return answer((reply,), now)
+
+        return render
 
 
 class Visit(NamedTuple):

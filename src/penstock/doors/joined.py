@@ -3,27 +3,35 @@ and the gateway calls it back with the replies."""
 
 from collections.abc import Callable, Sequence
 
-from penstock.doors.door import AskingDoor
+from penstock.edge.answer import Answer
 from penstock.edge.caller import Caller
-from penstock.types import Reply
+from penstock.types import Failure, Reply
 
 
 class Joined:
     """Implements `ports.waiting.CallAsker`. It is called once: with all replies, or with the first failure
     alone."""
 
-    __slots__ = ("_caller", "_clock", "_door")
+    __slots__ = ("_answer", "_caller", "_clock", "_failure")
 
-    def __init__(self, caller: Caller, door: AskingDoor, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        caller: Caller,
+        answer: Callable[[Sequence[Reply], float], Answer],
+        failure: Callable[[Failure, str], Answer],
+        clock: Callable[[], float],
+    ) -> None:
+        """`answer`, `failure`: what the door of the call makes of replies, and of a failure."""
         self._caller = caller
-        self._door = door
+        self._answer = answer
+        self._failure = failure
         self._clock = clock
 
     def answered(self, replies: Sequence[Reply]) -> None:
         failure, request = replies[0].failure, replies[0].request
         if failure is not None:
-            answer = self._door.failure(failure, request.request_id)
+            answer = self._failure(failure, request.request_id)
             answer.code = failure.code
         else:
-            answer = self._door.answer(replies, self._clock())
+            answer = self._answer(replies, self._clock())
         self._caller.respond(answer, request.tenant)

@@ -1,21 +1,32 @@
 """The list of all doors. A new door is a file in this folder and a name in this list. `roles/data_plane.py` opens
 them once for each gateway."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from penstock.doors.about import Health, Models
+from penstock.doors.completions import Completions
 from penstock.doors.document import Docs, Document
 from penstock.doors.door import Door, Inside
+from penstock.doors.embeddings import Embeddings
 from penstock.doors.large import LargeBodies
 from penstock.doors.native import Inference, ShortInference
+from penstock.doors.one_model import OneModel
 from penstock.doors.results import Results
 from penstock.doors.tei import Embed
 
-DOORS: Sequence[Callable[[Inside], Door]] = (Inference, ShortInference, Embed, Models, Health, Results)
+Make = Callable[[Inside], Door]
+
+DOORS: Sequence[Make] = (Inference, ShortInference, Models, Health, Results)  # always open
+# Open unless the setting in `[doors]` with this name is false.
+FOR_OTHERS: Mapping[str, Sequence[Make]] = {
+    "openai": (Embeddings, Completions, OneModel),
+    "tei": (Embed,),
+}
 
 
-def open_doors(inside: Inside) -> list[Door]:
-    """Returns all doors, and the two that describe them."""
-    doors = [make(inside) for make in DOORS]
+def open_doors(inside: Inside, closed: Collection[str] = ()) -> list[Door]:
+    """Returns all doors but those that are `closed`, and the two that describe them."""
+    others = [make for name, several in FOR_OTHERS.items() if name not in closed for make in several]
+    doors = [make(inside) for make in (*DOORS, *others)]
     pages = LargeBodies(inside.gateway.clock)
     return [*doors, Document(inside, doors, pages), Docs(inside, pages)]

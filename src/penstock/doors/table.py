@@ -1,33 +1,30 @@
 """Finds the door of a path. The data plane asks it with each request; it is made once, of all doors."""
 
+import re
 from collections.abc import Sequence
 
 from penstock.doors.door import Door
 from penstock.edge.url import split
 from penstock.errors import Malformed, NotFound
 
+_NAME = re.compile(r"\{\w+\}")
+
 
 class Table:
     """All doors, by their paths."""
 
     def __init__(self, doors: Sequence[Door]) -> None:
-        self._exact: dict[str, Door] = {}
-        # The doors whose last part stands for any one name, by the path before it.
-        self._by_folder: dict[str, Door] = {}
-        for door in doors:
-            folder, _, last = door.path.rpartition("/")
-            if last.startswith("{"):
-                self._by_folder[folder] = door
-            else:
-                self._exact[door.path] = door
+        self._exact = {door.path: door for door in doors if "{" not in door.path}
+        # The doors whose path has parts in braces, each of which stands for any one name.
+        self._patterns = [(_pattern(door.path), door) for door in doors if "{" in door.path]
 
     def find(self, path: str) -> Door:
         door = self._exact.get(path)
         if door is None:
-            folder, _, name = path.rpartition("/")
-            door = self._by_folder.get(folder) if name else None
-            if door is None:
-                raise NotFound(f"nothing is served at {path[:100]!r}; see /docs")
+            for pattern, each in self._patterns:
+                if pattern.fullmatch(path):
+                    return each
+            raise NotFound(f"nothing is served at {path[:100]!r}; see /docs")
         return door
 
     def find_by_url(self, url: bytes) -> Door | None:
@@ -36,3 +33,7 @@ class Table:
             return self.find(split(url)[0])
         except (Malformed, NotFound):
             return None
+
+
+def _pattern(path: str) -> "re.Pattern[str]":
+    return re.compile("[^/]+".join(map(re.escape, _NAME.split(path))))

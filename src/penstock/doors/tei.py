@@ -12,13 +12,13 @@ that the server is unwell.
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
 from penstock.doors.door import AskingDoor, Inside
 from penstock.doors.every_answer import failure_fields, in_full, status_of, usual_of
-from penstock.doors.inputs import canonical, check_unicode, decode, inputs_of
+from penstock.doors.inputs import check_unicode, decode, inputs_of
 from penstock.doors.openapi_parts import (
     OUTPUT,
     QUOTA_FIELDS,
@@ -34,6 +34,7 @@ from penstock.doors.openapi_parts import (
     object_of,
     sent,
 )
+from penstock.doors.options import LARGEST, Option, parameters_of, schemas_of, whole
 from penstock.doors.steps import Steps, at_once
 from penstock.edge.answer import JSON_ALONE, Answer
 from penstock.edge.fields import NO_HEADERS, Headers
@@ -55,22 +56,12 @@ from penstock.errors import (
 from penstock.output import in_json
 from penstock.types import Ask, Failure, Reply
 
-MOST_DIMENSIONS = 2**31 - 1
-
-
-class Option(NamedTuple):
-    """An option of `/embed` besides `inputs`."""
-
-    usual: tuple[object, ...]  # values that change nothing
-    otherwise: Part  # the schema of all its values
-
-
 OPTIONS = {
     "truncate": Option((False,), {"type": "boolean"}),
     "normalize": Option((True,), {"type": "boolean"}),
     "prompt_name": Option((), {"type": "string"}),
     "truncation_direction": Option(("Right", "right"), {"enum": ["Left", "left", "Right", "right"]}),
-    "dimensions": Option((), {"type": "integer", "minimum": 1, "maximum": MOST_DIMENSIONS}),
+    "dimensions": Option((), {"type": "integer", "minimum": 1, "maximum": LARGEST}),
 }
 SEVERAL = "'inputs' must be a string or a list of strings"
 
@@ -119,7 +110,8 @@ class Embed(AskingDoor):
         ascii_only = yield from check_unicode(body)
         said = decode(_BODY, body, is_unicode=True)
         yield
-        parameters, asks = _parameters(said), list[Ask]()
+        said.dimensions = whole(said.dimensions, "dimensions", 1)
+        parameters, asks = parameters_of(said, OPTIONS), list[Ask]()
         for text in self._texts(bytes(said.inputs)):
             checked = yield from self._inputs.check_in_steps(text, None, ascii_only=ascii_only)
             asks.append(Ask(checked, None, parameters))
@@ -170,8 +162,7 @@ class Embed(AskingDoor):
         }
         text = input_schema("text", offer.clean)
         several = {"type": "array", "items": text, "minItems": 1, "description": f"At most {offer.max_asks}."}
-        taken = offer.parameters.get(offer.default)
-        options = {name: _option(*option, taken is None or name in taken) for name, option in OPTIONS.items()}
+        options = schemas_of(OPTIONS, offer.parameters.get(offer.default))
         schemas = {
             "EmbedRequest": {
                 **object_of({"inputs": {"anyOf": [text, several]}, **options}, optional=[*OPTIONS]),
@@ -192,21 +183,3 @@ class Embed(AskingDoor):
             str(status): answered("In the shape that these clients know.", "EmbedError", "X-Request-Id")
             for status in statuses
         }
-
-
-def _parameters(said: EmbedBody) -> bytes:
-    """Returns the options that do not have their usual value, as parameters for the model."""
-    if said.dimensions is not None:
-        if not 1 <= said.dimensions <= MOST_DIMENSIONS or said.dimensions % 1:
-            raise Unacceptable(f"'dimensions' must be a whole number from 1 to {MOST_DIMENSIONS}")
-        said.dimensions = int(said.dimensions)
-    given = {name: getattr(said, name) for name in OPTIONS}
-    unusual = {
-        name: value for name, value in given.items() if value is not None and value not in OPTIONS[name].usual
-    }
-    return canonical(msgspec.json.encode(unusual)) if unusual else b""
-
-
-def _option(usual: Sequence[object], otherwise: Part, taken: bool) -> Part:
-    """Returns the schema of an option: any value if the model takes it, otherwise only the usual ones."""
-    return {"anyOf": [otherwise, {"type": "null"}]} if taken else {"enum": [*usual, None]}

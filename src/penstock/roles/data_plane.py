@@ -3,6 +3,7 @@ it (`embedded.py`, `gateway.py`); for the metrics, `process.py` asks how the edg
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import asdict
 
 from penstock.config import Config
 from penstock.doors.cors import CrossOrigin
@@ -40,7 +41,8 @@ def data_plane(
         limits.max_asks,
     )
     inside = Inside(gateway, http_limits, doorman is not None, not_ready)
-    plane = DataPlane(inside, open_doors(inside), random_ids().__next__, doorman)
+    closed = [name for name, is_open in asdict(config.doors).items() if not is_open]
+    plane = DataPlane(inside, open_doors(inside, closed), random_ids().__next__, doorman)
     app: App = plane
     if config.server.cors_origins:
         app = CrossOrigin(app, config.server.cors_origins)
