@@ -74,7 +74,7 @@ def test_all_together_show_every_metric_but_a_few() -> None:
         "penstock_tls_failed_certificate_loads_total", "penstock_tls_failed_handshakes_total",
         "penstock_ledger_rows_total", "penstock_ledger_waiting_rows", "penstock_ledger_up",
         "penstock_process_start_timestamp_seconds", "penstock_loop_pause_seconds",
-        "penstock_trace_spans_total", "penstock_trace_waiting_spans",
+        "penstock_trace_spans_total", "penstock_trace_waiting_spans", "penstock_recorded_requests_total",
     }  # fmt: skip
 
 
