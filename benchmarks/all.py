@@ -12,6 +12,7 @@ from pathlib import Path
 
 from benchmarks import (
     added_latency,
+    autoscaling,
     cache_miss,
     everything_on,
     fairness,
@@ -46,6 +47,7 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
     fairness.NAME: fairness.main,
     first_minute.NAME: first_minute.main,
     lengths.NAME: lengths.main,
+    autoscaling.NAME: autoscaling.main,
     simulator.NAME: simulator.main,
     waiting.NAME: waiting.main,
     ledger.NAME: ledger.main,
@@ -60,6 +62,7 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
     redis_scaling.NAME: redis_scaling.main,
 }
 LARGE = (redis_headline.NAME, redis_scaling.NAME)
+NO_SECONDS = (waiting.NAME, lengths.NAME, autoscaling.NAME, simulator.NAME)
 WHOLE_SECONDS = (  # wrk knows no others
     cache_miss.NAME,
     everything_on.NAME,
@@ -77,7 +80,7 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--large", action="store_true", help=f"also {' and '.join(LARGE)}")
     parser.add_argument("--seconds", type=above_zero, help="of each measurement, instead of each one's own")
     parser.add_argument(
-        "--traces", type=Path, metavar="FOLDER", help="for pacing and lengths: the Azure traces"
+        "--traces", type=Path, metavar="FOLDER", help="for pacing, lengths and autoscaling: the Azure traces"
     )
     return parser.parse_args(argv)
 
@@ -94,11 +97,11 @@ def passed_on(name: str, given: argparse.Namespace) -> list[str]:
         seconds = [] if given.seconds is None else ["--seconds", str(max(1, round(given.seconds)))]
         return ["--only", "penstock,granian", "--out", str(given.out / name), *seconds]
     flags = ["--out", str(given.out)]
-    if given.seconds is not None and name not in (waiting.NAME, lengths.NAME, simulator.NAME):
+    if given.seconds is not None and name not in NO_SECONDS:
         whole = name in WHOLE_SECONDS
         flags += ["--seconds", f"{max(1, round(given.seconds)) if whole else given.seconds:g}"]
         flags += ["--recorded", flags[-1]] if name == ledger.NAME else []
-    if given.traces is not None and name in (pacing.NAME, lengths.NAME):
+    if given.traces is not None and name in (pacing.NAME, lengths.NAME, autoscaling.NAME):
         flags += ["--traces", str(given.traces)]
     return flags
 

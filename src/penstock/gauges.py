@@ -113,6 +113,27 @@ class CacheCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelScalingGauges:
+    """How many workers one model should have, by the autoscaler that leads."""
+
+    wanted: int
+    ready: int
+    start_seconds: float  # how long a start takes
+    added: int  # workers, since it began to lead
+    removed: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingGauges:
+    """How an autoscaler stands."""
+
+    leads: bool
+    workers: int | None  # how many there should be, for all models together; None while another leads
+    failures: int  # how often the number could not be set, since the start
+    models: Mapping[str, ModelScalingGauges]
+
+
+@dataclass(frozen=True, slots=True)
 class ServerGauges:
     """Everything the metrics page shows of one process. A process leaves what it does not have at the default."""
 
@@ -134,3 +155,4 @@ class ServerGauges:
     waiting_limit: int = 0  # accepted requests that a gateway takes at once
     store: StoreGauges | None = None  # None if there is no Redis
     recording: RecordingGauges | None = None  # None if the process records no arrivals
+    scaling: ScalingGauges | None = None  # None if the process is no autoscaler

@@ -94,7 +94,7 @@ def test_a_trace_gives_the_lengths_and_ends_where_it_ends(tmp_path: Path) -> Non
 
 
 def test_arrivals_that_do_not_exist_are_explained() -> None:
-    with pytest.raises(UserMistake, match="poisson, uniform, bursty or trace, not 'weekly'"):
+    with pytest.raises(UserMistake, match="poisson, uniform, bursty, day or trace, not 'weekly'"):
         make_plan(Shape(arrivals="weekly"), SERVER)
     with pytest.raises(UserMistake, match="needs --trace FILE"):
         make_plan(Shape(arrivals="trace"), SERVER)

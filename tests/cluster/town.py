@@ -56,6 +56,7 @@ class OwnBus:
         self.aside = bus.aside
         self.post = OwnPost(bus.post)
         self.credits, self.mailbox, self.registry = bus.credits, bus.mailbox, bus.registry
+        self.leadership = bus.leadership
         self.open, self.close = bus.open, bus.close
 
 

@@ -4,7 +4,7 @@
 answer; here are only the routes and how an answer is written.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hmac import compare_digest
 from typing import Any, Protocol
 
@@ -105,8 +105,10 @@ def admin_app(
     letters: DeadLetters | None = None,
     token: str = "",
     aside: SetAside | None = None,
+    scale: Callable[[], Mapping[str, Any] | None] | None = None,
 ) -> Starlette:
-    """Returns the application. With a token, every path but the probes and the files of the page requires it."""
+    """Returns the application. With a token, every path but the probes and the files of the page requires it.
+    `scale`: says how many workers there should be; None while nobody knows."""
     looking = Stream(inside.overview, inside.hour)
 
     async def livez(request: Request) -> Response:
@@ -165,6 +167,7 @@ def admin_app(
             Route("/internal/requests/{id}", one_request),
             *(dead_letter_routes(letters) if letters is not None else []),
             *([aside_route(aside)] if aside is not None else []),
+            *([scale_route(scale)] if scale is not None else []),
             *page_routes(),
         ],
         exception_handlers={PenstockError: _refused},
@@ -208,6 +211,16 @@ def aside_route(aside: SetAside) -> Route:
         return JSONResponse(await aside.list(_limit(request)))
 
     return Route("/internal/aside", listing, methods=["GET"])
+
+
+def scale_route(scale: Callable[[], Mapping[str, Any] | None]) -> Route:
+    async def wanted(request: Request) -> Response:
+        found = scale()
+        if found is None:
+            return JSONResponse({"error": "NOT_READY", "message": "no autoscaler leads yet"}, 503)
+        return _as_json(found)
+
+    return Route("/internal/scale", wanted, methods=["GET"])
 
 
 def _limit(request: Request) -> int:

@@ -16,6 +16,7 @@ COMMANDS = {
     "gateway": "roles:gateway",
     "batcher": "roles:batcher",
     "worker": "roles:worker",
+    "autoscaler": "roles:autoscaler",
     "up": "up:up",
     "workers": "workers:workers",
     "top": "top:top",

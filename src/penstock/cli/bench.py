@@ -28,7 +28,7 @@ def bench(
     url: Annotated[str, typer.Argument(help="The server; without a path, POST /v1/inference is meant.")],
     rate: Annotated[float, typer.Option(help="Requests a second, on average.")] = 1000.0,
     duration: Annotated[str, typer.Option(help="How long to measure: 30s, 500ms, 2m.")] = "30s",
-    arrivals: Annotated[str, typer.Option(help="poisson, uniform, bursty or trace.")] = "poisson",
+    arrivals: Annotated[str, typer.Option(help="poisson, uniform, bursty, day or trace.")] = "poisson",
     trace: Annotated[
         Path | None, typer.Option(help="CSV with TIMESTAMP and ContextTokens, replayed at --rate.")
     ] = None,

@@ -180,6 +180,15 @@ class Process:
     )
 
 
+class Scaling:
+    """How many workers"""
+
+    rules = setting(
+        str, "autoscaler.rules", default="predicted",
+        about="predicted: by the arrivals; classic: by thresholds of the queue and of the load.",
+    )  # fmt: skip
+
+
 def seconds_of(text: str, option: str) -> float:
     """Returns the seconds of a duration on the command line. Raises UserMistake that says how to write one."""
     try:
@@ -188,3 +197,19 @@ def seconds_of(text: str, option: str) -> float:
         raise UserMistake(f"{option}: {error}") from None
     except ValueError:
         raise UserMistake(f"{option} takes {DURATION_HINT}, not {text!r}") from None
+
+
+def span_of(text: str, option: str) -> tuple[int, int]:
+    """Returns the numbers of a span such as 1..8. Raises UserMistake that says how to write one."""
+    least, dots, most = text.partition("..")
+    if not (dots and least.isdecimal() and most.isdecimal() and int(least) <= int(most) and int(most) > 0):
+        raise UserMistake(f"{option} takes a span of workers such as 1..8, not {text!r}")
+    return int(least), int(most)
+
+
+def scaling_span(autoscale: str | None) -> dict[str, object]:
+    """Returns what --autoscale 1..8 sets, by key of the configuration."""
+    if autoscale is None:
+        return {}
+    least, most = span_of(autoscale, "--autoscale")
+    return {"autoscaler.minimum": least, "autoscaler.maximum": most}

@@ -1,5 +1,5 @@
-"""`penstock gateway`, `penstock batcher`, `penstock worker`: each starts one process of an installation over Redis.
-They call `roles/gateway.py`, `roles/batcher.py` and `roles/worker.py`."""
+"""`penstock gateway`, `batcher`, `worker` and `autoscaler`: each starts one process of an installation over Redis.
+They call `roles/gateway.py`, `roles/batcher.py`, `roles/worker.py` and `roles/autoscaler.py`."""
 
 import os
 from collections.abc import Callable
@@ -23,8 +23,10 @@ from penstock.cli.options import (
     Named,
     Process,
     RedisUrl,
+    Scaling,
     Slots,
     Target,
+    scaling_span,
 )
 from penstock.config import Config, find_file, load
 from penstock.errors import UserMistake
@@ -135,3 +137,56 @@ def worker(
         return settings
 
     return run_role(make, read, with_doubts=not no_doubts)
+
+
+@takes(Scaling, Named, Process, Logs)
+def autoscaler(
+    given: GivenOptions,
+    autoscale: Annotated[
+        str | None,
+        typer.Option("--autoscale", show_default="1..8", help="How many workers at least, and at most."),
+    ] = None,
+    act: Annotated[
+        str | None,
+        typer.Option(
+            show_default="tell",
+            help="tell: only /internal/scale and the metrics; kubernetes: a Deployment; command: a command of yours.",
+        ),
+    ] = None,
+    deployment: Annotated[
+        str | None, typer.Option(show_default=False, help="With --act kubernetes: the workers' Deployment.")
+    ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(show_default=False, help="With --act command: what to run; say {workers} in it."),
+    ] = None,
+    present: Annotated[
+        int | None,
+        typer.Option(
+            hidden=True, help="Workers that the supervisor has which started this, and reads its lines."
+        ),
+    ] = None,
+    config: ConfigFile = None,
+    redis: RedisUrl = None,
+    debug: Debug = False,
+) -> int:
+    """Decide how many workers there should be, and have them added and removed.
+
+    Several may run: one decides, and the others stand by.
+
+    Examples:
+
+      penstock autoscaler --redis redis://10.0.0.5:6379 --autoscale 1..8 --act kubernetes --deployment penstock-worker
+
+      penstock autoscaler --autoscale 2..20 --act command --command 'nomad job scale penstock {workers}'
+    """
+
+    def make() -> Any:
+        from penstock.roles import autoscaler
+
+        return partial(autoscaler.autoscaler, present=present)
+
+    overrides = given.overrides(
+        redis__url=redis, autoscaler__act=act, autoscaler__deployment=deployment, autoscaler__command=command
+    )
+    return run_role(make, partial(settings_of, config, {**overrides, **scaling_span(autoscale)}))

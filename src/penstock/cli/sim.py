@@ -4,7 +4,7 @@ server takes part."""
 import json as json_format
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
@@ -15,12 +15,14 @@ from rich.console import Console
 from penstock.bench.options import parse_clients
 from penstock.cli.options import seconds_of
 from penstock.cli.progress import Line
+from penstock.cli.sim_autoscale import chosen_rules, compared, scaling_options, shown
 from penstock.config import load
 from penstock.config.sections import POLICY_NAMES
 from penstock.errors import UserMistake
 from penstock.from_config.tiers import tier_names
 from penstock.load.traffic import Traffic, make_schedule
 from penstock.roles.simulation import scenario_of
+from penstock.sim.autoscaling import Staffed
 from penstock.sim.floor import floor
 from penstock.sim.study import Finding, render, study
 
@@ -55,7 +57,9 @@ def sim(
     rate: Annotated[float, typer.Option(help="Requests a second, on average.")] = 1000.0,
     duration: Annotated[str, typer.Option(help="How long to measure, in virtual time: 60s, 10m.")] = "60s",
     warmup: Annotated[str, typer.Option(help="Simulated before that, and left out.")] = "2s",
-    arrivals: Annotated[str, typer.Option(help="poisson, uniform, bursty or trace.")] = "poisson",
+    arrivals: Annotated[
+        str, typer.Option(help="poisson, uniform, bursty, day (a swing in 24 h) or trace.")
+    ] = "poisson",
     trace: Annotated[
         Path | None,
         typer.Option(show_default=False, help="CSV with TIMESTAMP and ContextTokens, replayed at --rate."),
@@ -101,6 +105,26 @@ def sim(
     warmed: Annotated[
         bool, typer.Option("--warmed", help="Each GPU has run every size before, as in a server's warm-up.")
     ] = False,
+    autoscale: Annotated[
+        str | None,
+        typer.Option(show_default=False, help="Workers come and go within 1..8; beside a fixed number."),
+    ] = None,
+    rules: Annotated[
+        str | None,
+        typer.Option(
+            show_default="both", help="With --autoscale: predicted or classic; several are compared."
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            show_default="30s", help="With --autoscale: until a worker that was asked for is ready."
+        ),
+    ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(show_default="--timeout", help="With --autoscale: a later answer is a miss."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 0,
     config: Annotated[
         Path | None,
@@ -119,6 +143,8 @@ def sim(
 
       penstock sim --service a=50ms,b=0.5ms,jitter=5% --workers 6 --timeout-ms 200 --rate 4000 --json -
 
+      penstock sim --service 400ms --max-batch 4 --rate 20 --arrivals day --duration 24h --autoscale 1..8
+
     JSON of one policy is an object with the fields of `penstock bench`; of several, one such object for each.
     """
     if service is None and config is None:
@@ -131,6 +157,7 @@ def sim(
         trace,
         seed,
     )
+    scaling = scaling_options(autoscale, rules, start, objective)
     shares = None if tiers is None else dict(parse_clients(tiers))
     if json is not None and not Path(json).absolute().parent.is_dir():  # found now, and not after the run
         raise UserMistake(f"cannot write {json}: there is no folder {Path(json).absolute().parent}")
@@ -154,6 +181,7 @@ def sim(
                 "model.timeout": timeout,
                 "model.processing_timeout": processing_timeout,
                 "tiers.order": tiers_order,
+                **scaling,
             },
         )
         name = _only(list(settings.models), model)
@@ -162,10 +190,20 @@ def sim(
             settings, name, shares=shares, timeout=None if timeout_ms is None else timeout_ms / 1000,
             tenants=tenants, admission=admission, warmed=warmed, seed=seed,
         )  # fmt: skip
+    if scaling and len(scenarios) > 1:
+        raise UserMistake("--autoscale compares numbers of workers: choose one --policy")
     schedule = make_schedule(traffic)
     errors = Console(stderr=True)
     findings: dict[str, Finding] = {}
     with _Progress(errors, len(schedule.times)) if errors.is_terminal else nullcontext() as progress:
+        if scaling:
+            [scenario] = scenarios.values()
+            staffed = compared(
+                settings, name, scenario, schedule, traffic.warmup, chosen_rules(rules), progress
+            )
+            _write(staffed, json)
+            (errors if json == "-" else Console()).print(shown(staffed, schedule))
+            return
         for chosen, scenario in scenarios.items():
             best = None
             if trace is None and arrivals in STEADY:
@@ -184,7 +222,7 @@ def _only(models: list[str], chosen: str | None) -> str:
     return models[0]
 
 
-def _write(findings: dict[str, Finding], file: str | None) -> None:
+def _write(findings: Mapping[str, Finding | Staffed], file: str | None) -> None:
     if file is None:
         return
     fields = {policy: finding.as_dict() for policy, finding in findings.items()}

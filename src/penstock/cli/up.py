@@ -3,7 +3,7 @@
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -13,11 +13,21 @@ from penstock import logs
 from penstock.cli.console import figures_line
 from penstock.cli.doubts import tell_doubts
 from penstock.cli.groups import GivenOptions, takes
-from penstock.cli.options import Clients, ConfigFile, Debug, Logs, ModelOptions, Quiet, Target
+from penstock.cli.options import (
+    Clients,
+    ConfigFile,
+    Debug,
+    Logs,
+    ModelOptions,
+    Quiet,
+    Scaling,
+    Target,
+    scaling_span,
+)
 from penstock.cli.roles import need_redis, settings_of
 from penstock.cli.try_it import try_it
 from penstock.cli.up_console import Console
-from penstock.config import Config
+from penstock.config import Autoscaler, Config
 from penstock.errors import UserMistake
 from penstock.installation.plan import UpPlan, figures_of
 from penstock.installation.supervisor import Installation
@@ -27,7 +37,7 @@ from penstock.server.figures import Pages, Say, show
 FIRST_PORT, FIRST_ADMIN_PORT = 8000, 9000  # used where the configuration says 0
 
 
-@takes(ModelOptions, Clients, Logs)
+@takes(ModelOptions, Scaling, Clients, Logs)
 def up(
     given: GivenOptions,
     target: Target = None,
@@ -46,6 +56,13 @@ def up(
             max=256,
             show_default="one for each of --gpus, or 1",
             help="Processes that run batches.",
+        ),
+    ] = None,
+    autoscale: Annotated[
+        str | None,
+        typer.Option(
+            show_default=False,
+            help="Workers come and go by the load, within 1..8; --workers is the number at first.",
         ),
     ] = None,
     config: ConfigFile = None,
@@ -80,11 +97,13 @@ def up(
       penstock up app.py:batchstring --gateways 2 --batchers 2 --workers 6
 
       penstock up app.py:embed --workers 4 --max-batch 32 --output json --auth keys
+
+      penstock up app.py:batchstring --autoscale 1..8
     """
     need_redis()
     overrides = given.overrides(
         model__target=target, server__host=host, server__port=port, server__admin_port=admin_port
-    )
+    ) | scaling_span(autoscale)
     settings = settings_of(config, overrides)
     if not settings.models:
         raise UserMistake("nothing to run: give a TARGET, or describe a model in penstock.toml")
@@ -94,10 +113,13 @@ def up(
     shared += ["--config", str(config)] if config is not None else []
     shared += ["--debug"] if debug else []
     tell_doubts(settings, over_redis=True)
+    scaled = autoscale is not None
+    first, places = first_workers(settings.autoscaler, workers, gpus) if scaled else (workers, 0)
     plan = UpPlan(
         gateways=gateways,
         batchers=batchers,
-        workers=workers or max(1, len(gpus)),
+        workers=first or max(1, len(gpus)),
+        places=places,
         host=settings.server.host,
         port=settings.server.port or FIRST_PORT,
         admin_port=settings.server.admin_port or FIRST_ADMIN_PORT,
@@ -106,12 +128,25 @@ def up(
         shared=shared,
         serving=given.as_arguments(Clients),
         working=["--no-doubts", *given.as_arguments(ModelOptions, but=["gpus"])],  # `up` itself tells doubts
+        scaling=["--autoscale", autoscale, *given.as_arguments(Scaling)] if autoscale is not None else [],
         gpus=gpus,
         environment={"PYTHONUNBUFFERED": "1"},
         config=settings,
     )
     check(plan)
     return uvloop.run(_run(plan, settings, figures_of(plan, settings), figures_line(quiet)))
+
+
+def first_workers(scaling: Autoscaler, workers: int | None, gpus: Sequence[str]) -> tuple[int, int]:
+    """Returns how many workers there are at first, and how many at most, with those that are leaving. There is one
+    at least, so that its model is known."""
+    least, most = max(1, scaling.minimum), scaling.maximum
+    if gpus and most > len(gpus):
+        raise UserMistake(
+            f"--autoscale goes up to {most}, and --gpus names {len(gpus)}: one worker has one GPU"
+        )
+    # While a worker that leaves finishes its batch, another may be started; but not on the same GPU.
+    return max(least, min(most, workers or least)), most if gpus else 2 * most
 
 
 async def _run(plan: UpPlan, settings: Config, fetch: Callable[[], Awaitable[Pages]], say: Say | None) -> int:
@@ -128,7 +163,8 @@ async def _run(plan: UpPlan, settings: Config, fetch: Callable[[], Awaitable[Pag
     console = Console(loop)
     whole = installation(plan, console.say)
     loop.add_signal_handler(signal.SIGHUP, whole.hang_up)
-    typer.echo(f"  starting {plan.gateways + plan.batchers + plan.workers} processes …")
+    processes = plan.gateways + plan.batchers + plan.workers + bool(plan.places)
+    typer.echo(f"  starting {processes} processes …")
     showing: asyncio.Future[None] | None = None
     starting = asyncio.ensure_future(whole.start())
     waiting = asyncio.ensure_future(asked.wait())

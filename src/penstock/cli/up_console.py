@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from penstock.printed import Spout
 
-COLOURS = {"gateway": "36", "batcher": "33", "worker": "32", "redis": "35"}
+COLOURS = {"gateway": "36", "batcher": "33", "worker": "32", "autoscaler": "34", "redis": "35"}
 HELD = 8 << 20  # bytes of lines that are held while nobody reads stderr
 LAST_LINES = 1.0  # seconds, at the end, for the reader of stderr to take the held lines
 

@@ -4,6 +4,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -57,6 +58,7 @@ class BatchedModels:
         self._share = 0.0  # the part of all requests that comes here, by the shards we lease
         self.pumps: dict[str, Pump] = {}
         self.admissions: dict[str, Admission] = {}
+        self.arrived: Counter[str] = Counter()  # requests that came, by model, since the start
 
     def look(self, models: Mapping[str, ModelAnnouncement]) -> None:
         """Take in what is announced now."""
@@ -136,6 +138,7 @@ class BatchedModels:
             workers_healthy=batcher.fleet.healthy,
             backlog_seconds=round(backlog_seconds(batcher, now), 3),
             padded_share=round(batcher.padded_share, 4),
+            arrived=self.arrived[batcher.rules.model],
         )
 
     def gauges(self) -> dict[str, ModelGauges]:

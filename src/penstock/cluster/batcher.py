@@ -133,6 +133,7 @@ class BatcherMember(Member):
         pump = self._pump_of(request)
         if pump is None:
             return
+        self._models.arrived[request.model] += 1
         refused = self._admissions[request.model].refusal(request, self._clock())
         if refused is not None:
             failure = Failure.of(refused)

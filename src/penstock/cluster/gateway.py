@@ -134,7 +134,11 @@ class GatewayMember(Member):
         self.loops.keep("the publisher", self.publisher.run)
 
     def describe(self) -> GatewayHeartbeat:
-        return GatewayHeartbeat(waiting=self._waiting(), ledger=self._ended_tasks is not None)
+        return GatewayHeartbeat(
+            waiting=self._waiting(),
+            ledger=self._ended_tasks is not None,
+            turned_away=dict(self._admission.turned_away),
+        )
 
     def follow(self, before: Config, now: Config) -> None:
         super().follow(before, now)

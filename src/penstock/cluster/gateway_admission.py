@@ -6,10 +6,12 @@ A gateway knows whether the store is up and has room, whether a batcher is there
 (`core.admission`).
 """
 
+from collections import Counter
 from collections.abc import Callable
 from math import inf
 
 from penstock.cluster.gateway_room import GatewayRoom
+from penstock.cluster.no_worker import NoWorker
 from penstock.errors import Overloaded, Refused, StoreDown, Unacceptable
 from penstock.ports.registry import Registry
 from penstock.ports.shards import Publisher
@@ -35,11 +37,15 @@ class GatewayAdmission:
         """`waiting`: says how many requests wait for their answers at this gateway."""
         self._registry, self._publisher, self._waiting = registry, publisher, waiting
         self._room, self._memory_limit = room, memory_limit
+        self._no_worker = NoWorker(registry)
+        # Requests that were refused although a worker more might have helped, by model, since the start.
+        self.turned_away: Counter[str] = Counter()
         self._has_batcher = False
         self._last_batcher_left = -inf
 
     def look(self, now: float) -> None:
-        """Look at which batchers are there."""
+        """Look at which batchers are there, and which models are without a worker for a while."""
+        self._no_worker.look(now)
         had, self._has_batcher = self._has_batcher, bool(self._registry.members["batchers"])
         if had and not self._has_batcher:
             self._last_batcher_left = now
@@ -61,6 +67,9 @@ class GatewayAdmission:
             return self._full(model)
         if self.no_batcher(now):
             return Overloaded("no batcher is running", retry_after=1.0)
+        if model in self._no_worker.models:
+            self.turned_away[model] += 1
+            return self._no_worker.refusal(model, now)
         self._room.let_in(waiting, request.tenant)
         return None
 
@@ -71,6 +80,7 @@ class GatewayAdmission:
         return self._full(model) if full else None
 
     def _full(self, model: str) -> Overloaded:
+        self.turned_away[model] += 1
         message = f"this gateway is full: limits.max_queue is {self._room.most}"
         return Overloaded(message, retry_after=self.backlog_seconds(model))
 

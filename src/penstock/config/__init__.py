@@ -11,6 +11,7 @@ from penstock.config.load import find_file, load, name_after
 from penstock.config.sections import (
     Api,
     Auth,
+    Autoscaler,
     Doors,
     GrpcEndpoint,
     HttpEndpoint,
@@ -34,6 +35,7 @@ from penstock.config.sections import (
 __all__ = [
     "Api",
     "Auth",
+    "Autoscaler",
     "Changes",
     "Config",
     "Doors",

@@ -17,6 +17,9 @@ from penstock.config.toml import KeyPath, dotted
 # The keys that a running server takes over; `*` stands for a name. docs/configuration.md lists them.
 CHANGEABLE = {
     "server": ("log_level", "drain", "drain_grace"),
+    "autoscaler": (
+        "minimum", "maximum", "rules", "target", "drain", "fast", "slow", "cool_down", "at_once", "idle", "start",
+    ),
     "limits": ("max_queue", "max_queue_bytes", "max_lanes"),
     "timeouts": ("timeout", "queue", "processing", "request", "max_client"),
     "tiers": ("order", "default", "ageing", "lowest_share", "warning", "critical", "reference_rps"),

@@ -9,6 +9,7 @@ from penstock.config.schema import Key, NamedTables, Table, items
 from penstock.config.sections import (
     Api,
     Auth,
+    Autoscaler,
     Doors,
     Idempotency,
     Ledger,
@@ -50,6 +51,7 @@ class Config:
     tracing: Tracing = Tracing()  # noqa: RUF009
     trace: Trace = Trace()  # noqa: RUF009
     redis: Redis = Redis()  # noqa: RUF009
+    autoscaler: Autoscaler = Autoscaler()  # noqa: RUF009
     limits: Limits = Limits()  # noqa: RUF009
     idempotency: Idempotency = Idempotency()  # noqa: RUF009
     timeouts: Timeouts = Timeouts()  # noqa: RUF009

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from penstock.config.config import DEFAULT, Config
 from penstock.config.schema import did_you_mean
-from penstock.config.sections import SUM, GrpcEndpoint, HttpEndpoint, Model
+from penstock.config.sections import SUM, Autoscaler, GrpcEndpoint, HttpEndpoint, Model
 from penstock.config.time_limits import PARTS, decide
 from penstock.config.toml import dotted, toml
 from penstock.errors import UserMistake
@@ -47,6 +47,7 @@ def _contradictions(config: Config) -> Iterator[tuple[str, str]]:
         )
     if config.tracing.endpoint and not is_http_url(config.tracing.endpoint):
         yield "tracing.endpoint", "must be a URL such as http://127.0.0.1:4318"
+    yield from _scaling_contradictions(config.autoscaler)
     yield from _tier_contradictions(config)
     marked = [name for name, model in config.models.items() if model.default]
     for name in marked[1:]:
@@ -64,6 +65,17 @@ def is_http_url(text: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # such as a port that is no number
         return False
+
+
+def _scaling_contradictions(scaling: Autoscaler) -> Iterator[tuple[str, str]]:
+    if scaling.minimum > scaling.maximum:
+        yield "autoscaler.minimum", f"must not be above autoscaler.maximum, {scaling.maximum}"
+    if scaling.fast > scaling.slow:
+        yield "autoscaler.fast", f"must not be above autoscaler.slow, {write_duration(scaling.slow)}"
+    if scaling.act == "kubernetes" and not scaling.deployment:
+        yield "autoscaler.act", "is kubernetes: name the workers' Deployment in autoscaler.deployment"
+    if scaling.act == "command" and "{workers}" not in scaling.command:
+        yield "autoscaler.command", 'must say where the number of workers goes: "my-scale workers {workers}"'
 
 
 def _tier_contradictions(config: Config) -> Iterator[tuple[str, str]]:

@@ -191,6 +191,37 @@ class Trace:
     limit: Bytes = 64 * MIB  # a full file loses its older half
 
 
+RULES = ("predicted", "classic")  # names in `core.scaling.scaler.RULES`
+
+
+@dataclass(frozen=True, slots=True)
+class Autoscaler:
+    """How many workers there should be, and who sees to it: `penstock autoscaler` and `penstock up --autoscale`."""
+
+    minimum: Annotated[int, Whole(0)] = 1  # workers; 0: all of them go while nobody asks
+    maximum: Positive = 8
+    rules: Annotated[str, Choice(RULES)] = "predicted"
+    target: Annotated[float, Number(0, 1, above=True)] = (
+        0.7  # the part of a worker's work that is planned with
+    )
+    drain: Span = 10.0  # workers added for a backlog should work it off in this time
+    fast: Span = 15.0  # the window in which a rise is noticed
+    slow: Span = 60.0  # the window over which chance is averaged out
+    cool_down: Span = 300.0  # after any change, before a worker is removed
+    at_once: Annotated[float, Number(0, 1, above=True)] = 0.2  # the part of the workers removed in one step
+    idle: Span = 600.0  # with `minimum` 0: without a request for this long, the last worker goes
+    start: Span = 30.0  # how long a start is believed to take, until one was measured
+    interval: Span = 1.0  # from one look to the next
+    models: Annotated[tuple[str, ...], Ids()] = ()  # whose workers; empty: all models of the installation
+    act: Annotated[str, Choice(("tell", "kubernetes", "command"))] = "tell"
+    deployment: FreeText = ""  # for Kubernetes: the Deployment of the workers
+    namespace: FreeText = ""  # of the Deployment; empty: that of the autoscaler's own pod
+    # The folder with the token of the pod's service account, and with the authority of the API.
+    account: Name = "/var/run/secrets/kubernetes.io/serviceaccount"
+    command: FreeText = ""  # run at each change; {workers} stands for the number
+    timeout: Span = 10.0  # of one call to Kubernetes, or of one run of the command
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The bound of everything that could grow."""

@@ -25,7 +25,10 @@ class UpPlan:
 
     gateways: int = 1
     batchers: int = 1
-    workers: int = 1
+    workers: int = 1  # at the start
+    places: int = (
+        0  # workers at most, if their number changes, and those that are still leaving; 0: it does not
+    )
     host: str = "127.0.0.1"
     port: int = 8000
     admin_port: int = 9000
@@ -34,36 +37,42 @@ class UpPlan:
     shared: Sequence[str] = ()  # options that every role is given
     serving: Sequence[str] = ()  # options that the gateways are given
     working: Sequence[str] = ()  # options that the workers are given
+    scaling: Sequence[str] = ()  # options that the autoscaler is given
     gpus: Sequence[str] = ()  # GPUs for the workers, one each, in turn
     environment: Mapping[str, str] = field(default_factory=dict)
     config: Config = field(default_factory=Config)
 
     @property
     def admin_ports(self) -> range:
-        """The ports of all admin planes. They count up from the first: gateways, then batchers, then workers."""
-        return range(self.admin_port, self.admin_port + self.gateways + self.batchers + self.workers)
+        """The ports of all admin planes. They count up from the first: gateways, then batchers, then workers, and
+        the autoscaler's is the last."""
+        workers = self.places + 1 if self.places else self.workers
+        return range(self.admin_port, self.admin_port + self.gateways + self.batchers + workers)
 
     def parts(self, redis: str) -> list[Part]:
-        program = [sys.executable, "-m", "penstock"]
-        common = ["--redis", redis, *self.shared]
-        admin = iter(self.admin_ports)
+        """The processes of the start."""
         parts = []
         for number in range(self.gateways):
             address = ["--host", self.host, "--port", str(self.port + number)]
-            parts.append(("gateway", number, [*address, *self.serving]))
-        parts += [("batcher", number, []) for number in range(self.batchers)]
+            parts.append(self._part("gateway", number, 0, [*address, *self.serving], redis))
+        parts += [self._part("batcher", number, self.gateways, [], redis) for number in range(self.batchers)]
+        parts += [self.worker(number, redis) for number in range(self.workers)]
+        if self.places:
+            before = self.gateways + self.batchers + self.places
+            parts.append(self._part("autoscaler", 0, before, self.scaling, redis))
+        return parts
+
+    def worker(self, number: int, redis: str) -> Part:
         target = [self.target] if self.target is not None else []
-        for number in range(self.workers):
-            gpu = ["--gpus", self.gpus[number % len(self.gpus)]] if self.gpus else []
-            parts.append(("worker", number, [*target, *self.working, *gpu]))
-        return [
-            Part(
-                name := f"{role}-{number + 1}",
-                role,
-                [*program, role, *own, *common, "--name", name, "--admin-port", str(next(admin))],
-            )
-            for role, number, own in parts
-        ]
+        gpu = ["--gpus", self.gpus[number % len(self.gpus)]] if self.gpus else []
+        own = [*target, *self.working, *gpu]
+        return self._part("worker", number, self.gateways + self.batchers, own, redis)
+
+    def _part(self, role: str, number: int, before: int, own: Sequence[str], redis: str) -> Part:
+        """`before`: how many admin planes have ports before the first of this role."""
+        name, port = f"{role}-{number + 1}", self.admin_ports[before + number]
+        program = [sys.executable, "-m", "penstock", role, *own, "--redis", redis, *self.shared]
+        return Part(name, role, [*program, "--name", name, "--admin-port", str(port)])
 
 
 def figures_of(plan: UpPlan, config: Config) -> Callable[[], Awaitable[Pages]]:

@@ -20,6 +20,7 @@ from penstock.errors import StoreDown, UserMistake
 from penstock.installation.own_store import OwnStore
 from penstock.installation.plan import Part, UpPlan
 from penstock.installation.processes import apart, cause, printed, send
+from penstock.ports.scaling import LINE
 from penstock.server.store_memory import store_memory
 
 log = logging.getLogger("penstock.up")
@@ -48,7 +49,13 @@ class Installation:
         self._telling = telling
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._banners: dict[str, asyncio.Future[str]] = {}
-        self._supervised: dict[str, list[asyncio.Task[None]]] = {"gateway": [], "batcher": [], "worker": []}
+        # By role, in the order in which they end.
+        self._supervised: dict[str, list[asyncio.Task[None]]] = {
+            "autoscaler": [], "gateway": [], "batcher": [], "worker": [],
+        }  # fmt: skip
+        self._wanted = plan.workers  # how many workers there should be
+        self._leaving: set[str] = set()  # workers that are not wanted any more, and finish what they have
+        self._late: set[str] = set()  # workers that were added after the start
         fsync = plan.config.redis.durability == "fsync"
         memory = store_memory(plan.config.redis.store_memory)
         self._store = None if plan.redis else OwnStore(say, memory, fsync=fsync)
@@ -68,18 +75,19 @@ class Installation:
             self.redis = self._store.url
         self._tell = self._telling(self.redis)
         for part in self._plan.parts(self.redis):
-            self._banners[part.name] = asyncio.get_running_loop().create_future()
-            task = asyncio.create_task(self._supervise(part), name=part.name)
-            self._supervised[part.role].append(task)
-        everyone = asyncio.gather(*self._banners.values())
+            self._add(part)
+        awaited = dict(self._banners)
+        everyone = asyncio.gather(*awaited.values())
         first: list[asyncio.Future[Any]] = [everyone, self.broken]
         await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
         if self.broken.done():
             everyone.cancel()
             await asyncio.gather(everyone, return_exceptions=True)
             self.broken.result()
-        banners = dict(zip(self._banners, await everyone, strict=True))
-        await self._joined([banner for name, banner in banners.items() if not name.startswith("worker")])
+        banners = dict(zip(awaited, await everyone, strict=True))
+        await self._joined(
+            [banner for name, banner in banners.items() if name.startswith(("gateway", "batcher"))]
+        )
         return banners
 
     async def _joined(self, banners: Sequence[str]) -> None:
@@ -95,13 +103,13 @@ class Installation:
     def hang_up(self) -> None:
         """Let all parts read their settings again."""
         for name, process in self._processes.items():
-            if self._banners[name].done():  # one that is starting reads them anyway
+            if name in self._banners and self._banners[name].done():  # one that is starting reads them anyway
                 send(process, signal.SIGHUP)
 
     async def stop(self) -> None:
         """Stop role by role. Each part may take as long as it needs to drain."""
         self._ending.set()
-        for role in ("gateway", "batcher", "worker"):
+        for role in self._supervised:
             for name, process in self._processes.items():
                 if name.startswith(role):
                     send(process, signal.SIGTERM)
@@ -121,15 +129,61 @@ class Installation:
         if self._store is not None:
             await self._store.stop()
 
+    # ---- the number of workers -----------------------------------------------------------------------------
+
+    def scale(self, wanted: int) -> None:
+        """Let there be so many workers. Those that are not wanted any more finish the batch in hand."""
+        if self._ending.is_set():
+            return
+        self._wanted = wanted
+        workers = [name for name in self._banners if name.startswith("worker")]
+        staying = [name for name in workers if name not in self._leaving]
+        # Those that are not ready yet leave first, and of the others the latest.
+        for name in sorted(staying[::-1], key=self._is_ready)[: max(0, len(staying) - wanted)]:
+            self._leaving.add(name)
+            if name in self._processes:
+                send(self._processes[name], signal.SIGTERM)
+        free = [part for part in map(self._worker, range(self._plan.places)) if part.name not in workers]
+        for part in free[: max(0, wanted - len(staying))]:
+            self._late.add(part.name)
+            self._add(part)
+
+    def _worker(self, number: int) -> Part:
+        return self._plan.worker(number, self.redis)
+
+    def _is_ready(self, name: str) -> bool:
+        return self._banners[name].done()
+
+    def _add(self, part: Part) -> None:
+        self._banners[part.name] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(self._supervise(part), name=part.name)
+        self._supervised[part.role].append(task)
+
+    def _gone(self, part: Part) -> None:
+        """Forget a worker that has left, and give its place to one that waits for it."""
+        self._leaving.discard(part.name)
+        self._late.discard(part.name)
+        self._processes.pop(part.name, None)
+        banner = self._banners.pop(part.name)
+        if not banner.done():
+            banner.set_result("")
+        me = asyncio.current_task()
+        self._supervised[part.role] = [task for task in self._supervised[part.role] if task is not me]
+        self.scale(self._wanted)
+
     # ---- parts -------------------------------------------------------------------------------------------
 
     async def _supervise(self, part: Part) -> None:
         failures = 0
         loop = asyncio.get_running_loop()
-        while not self._ending.is_set():
+        while not self._ending.is_set() and part.name not in self._leaving:
             began = loop.time()
             code = await self._run(part)
-            if code == MISTAKE:  # the part has said what to do; starting it again would not help
+            if part.name in self._leaving:
+                break
+            if (
+                code == MISTAKE and part.name not in self._late
+            ):  # the part has said what to do; starting it again would not help
                 if not self.broken.done():
                     self.broken.set_exception(UserMistake(self._mistake))
                 return
@@ -141,10 +195,15 @@ class Installation:
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await self._ending.wait()
+        if part.name in self._leaving:
+            self._gone(part)
 
     async def _run(self, part: Part) -> int:
+        # An autoscaler begins with the number that there is, which is no longer that of the start.
+        present = ["--present", str(self._wanted)] if part.role == "autoscaler" else []
         process = await asyncio.create_subprocess_exec(
             *part.command,
+            *present,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -152,7 +211,7 @@ class Installation:
             preexec_fn=apart(self._farewell),
         )
         self._processes[part.name] = process
-        if self._ending.is_set():
+        if self._ending.is_set() or part.name in self._leaving:
             send(process, signal.SIGTERM)
         reading = asyncio.create_task(self._read(part, process))
         try:
@@ -173,9 +232,13 @@ class Installation:
             banner = self._banners[part.name]
             if "admin http" in line and not banner.done():
                 banner.set_result(line.strip())
+            elif part.role == "autoscaler" and line.startswith(LINE):
+                self.scale(int(line.removeprefix(LINE)))
             elif line.startswith(TOLD):
                 # All parts make the same mistake: it is told once.
                 self._mistake = self._mistake or line.removeprefix(TOLD)
+                if part.name in self._late:
+                    self._say(part.name, line)
             elif line.strip():
                 self._say(part.name, line)
 

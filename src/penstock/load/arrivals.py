@@ -8,6 +8,7 @@ schedules, so that their figures can be compared.
 from array import array
 from collections import Counter
 from collections.abc import Sequence
+from math import cos, pi
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -67,6 +68,21 @@ def bursty(rate: float, duration: float, factor: float, period: float, rng: Rand
             in_burst = not in_burst
         elif now < duration:
             times.append(now)
+    return times
+
+
+def swinging(rate: float, duration: float, swing: float, period: float, rng: Random) -> "array[float]":
+    """Returns Poisson arrivals whose rate swings around `rate` by the part `swing`, once in each `period`. It begins
+    at its lowest."""
+    _must_be_positive(rate, duration)
+    times = array("d")
+    append, gap, chance, turn, most = times.append, rng.expovariate, rng.random, 2 * pi / period, 1 + swing
+    now = gap(rate * most)
+    while now < duration:
+        # As many come as at the highest rate, and of these the part is kept that the rate has at that moment.
+        if most * chance() < 1 - swing * cos(turn * now):
+            append(now)
+        now += gap(rate * most)
     return times
 
 

@@ -11,6 +11,7 @@ from penstock.errors import UserMistake
 from penstock.load import arrivals
 
 BURST_FACTOR, BURST_PERIOD = 3.0, 10.0  # times the rate, and seconds; see `arrivals.bursty`
+DAY, SWING = 24 * 3600.0, 0.8  # seconds, and by which part the rate swings in a day; see `arrivals.swinging`
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +52,15 @@ def make_schedule(traffic: Traffic) -> Schedule:
             times = arrivals.uniform(rate, span)
         case "bursty":
             times = arrivals.bursty(rate, span, traffic.bursts, BURST_PERIOD, rng)
+        case "day":
+            times = arrivals.swinging(rate, span, SWING, DAY, rng)
         case "trace":
             if traffic.trace is None:
                 raise UserMistake("--arrivals trace needs --trace FILE")
             times, tokens, sizes, source = arrivals.trace(traffic.trace, rate, span)
             span = min(span, times[-1] + 1 / rate)
         case other:
-            raise UserMistake(f"--arrivals is poisson, uniform, bursty or trace, not {other!r}")
+            raise UserMistake(f"--arrivals is poisson, uniform, bursty, day or trace, not {other!r}")
     if not times or times[-1] < traffic.warmup:
         raise UserMistake(
             f"nothing arrives after the warm-up of {traffic.warmup:g} s: "

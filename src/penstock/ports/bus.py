@@ -8,6 +8,7 @@ first.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from penstock.ports.leadership import Leadership
 from penstock.ports.registry import Registry
 from penstock.words.heartbeats import Heartbeat, Kind
 
@@ -110,6 +111,10 @@ class Bus(Protocol):
         ...
 
     def mailbox(self, owner: str) -> Mailbox: ...
+
+    def leadership(self, of: str, me: str) -> Leadership:
+        """The lead of those who do `of`, as the process `me` has it."""
+        ...
 
     def registry(self, kind: Kind, me: str, describe: Callable[[], Heartbeat]) -> Registry: ...
 

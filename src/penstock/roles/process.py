@@ -3,7 +3,7 @@ its data plane. Each role makes one, and `server/life.py` runs it."""
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,9 +42,10 @@ class Process:
         tls: ServerTls | None = None,
         letters: DeadLetters | None = None,
         aside: SetAside | None = None,
+        scale: Callable[[], Mapping[str, Any] | None] | None = None,
     ) -> None:
         """`inside`: a member of an installation, or a server that does everything itself. `settings`: what it goes
-        by. `tls`: the TLS of its edge."""
+        by. `tls`: the TLS of its edge. `scale`: says how many workers there should be, in an autoscaler."""
         config = settings.config
         check_admin(config)
         self.inside = inside
@@ -57,7 +58,7 @@ class Process:
         self.pauses = LoopPauses()
         self._exposition = Exposition(observing.metrics, self._gauges, self.pauses, inside.role)
         self._overview = OwnOverview(inside, observing.metrics, self._gauges, observing.clock, time.time)
-        self.admin = admin_app(self, letters, config.server.admin_token, aside)
+        self.admin = admin_app(self, letters, config.server.admin_token, aside, scale)
 
     # ---- life ----------------------------------------------------------------------------------------------
 

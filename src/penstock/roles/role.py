@@ -12,6 +12,7 @@ class Role(Enum):
     GATEWAY = ("gateway", True, False, False)
     BATCHER = ("batcher", False, True, False)
     WORKER = ("worker", False, False, True)
+    AUTOSCALER = ("autoscaler", False, False, False)
 
     def __init__(self, called: str, answers: bool, forms: bool, runs: bool) -> None:
         self.called, self.answers, self.forms, self.runs = called, answers, forms, runs

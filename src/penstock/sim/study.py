@@ -58,20 +58,25 @@ def study(
 ) -> Finding:
     """Play the schedule under one policy."""
     kernel, times = Kernel(scenario), schedule.times
-    rules = scenario.rules
-    by_cost = rules.max_cost < float("inf") or rules.group_lengths or scenario.service.length > 0.0
-    costs = schedule.tokens if by_cost else None
-    run = kernel.run(times if progress is None else _Watched(times, progress), costs, warmup)
+    costs = costs_of(scenario, schedule)
+    run = kernel.run(times if progress is None else Watched(times, progress), costs, warmup)
     shown_tiers = tiers if len(scenario.tier_shares) > 1 else ()
     return Finding(
-        _summary(run, scenario, schedule, warmup),
+        summary_of(run, schedule, scenario.workers * (run.ended - warmup)),
         {name: Tier(run.sent_by_tier[i], run.in_time_by_tier[i]) for i, name in enumerate(shown_tiers)},
         floor,
     )
 
 
-def _summary(run: Run, scenario: Scenario, schedule: Schedule, warmup: float) -> Summary:
-    available = scenario.workers * (run.ended - warmup)
+def costs_of(scenario: Scenario, schedule: Schedule) -> Sequence[float] | None:
+    """What each arrival costs, where that matters: the tokens of a trace."""
+    rules = scenario.rules
+    by_cost = rules.max_cost < float("inf") or rules.group_lengths or scenario.service.length > 0.0
+    return schedule.tokens if by_cost else None
+
+
+def summary_of(run: Run, schedule: Schedule, available: float) -> Summary:
+    """`available`: the seconds of all workers together, after the warm-up."""
     return summarize(
         duration=schedule.measured,
         latencies=run.latencies,
@@ -88,7 +93,7 @@ def _summary(run: Run, scenario: Scenario, schedule: Schedule, warmup: float) ->
     )
 
 
-class _Watched(Sequence[float]):
+class Watched(Sequence[float]):
     """A schedule that reports how far it has been played."""
 
     def __init__(self, times: Sequence[float], progress: Callable[[int], None]) -> None:

@@ -12,8 +12,8 @@ from msgspec import Struct, field
 from penstock.types import WorkerId
 from penstock.words.basics import Count, Finite, Garbled, RegistryWord, reader
 
-Kind = Literal["gateways", "batchers", "workers"]
-KINDS: tuple[Kind, ...] = ("gateways", "batchers", "workers")
+Kind = Literal["gateways", "batchers", "workers", "autoscalers"]
+KINDS: tuple[Kind, ...] = ("gateways", "batchers", "workers", "autoscalers")
 
 
 class Heartbeat(RegistryWord, kw_only=True):
@@ -30,6 +30,8 @@ class Heartbeat(RegistryWord, kw_only=True):
 class GatewayHeartbeat(Heartbeat, kw_only=True):
     waiting: Count = 0  # clients that wait for answers
     ledger: bool = False  # whether it keeps a ledger
+    # Requests that it refused although a worker more might have helped, by model, since its start.
+    turned_away: dict[str, Count] = field(default_factory=dict)
 
 
 class LoadReport(Struct, kw_only=True):
@@ -45,6 +47,7 @@ class LoadReport(Struct, kw_only=True):
     backlog_seconds: Finite = 0.0  # seconds until what waits now has been done
     padded_share: Finite = 0.0  # the part of the inputs that the workers ran lately that was padding
     max_batch: Count = 0
+    arrived: Count = 0  # requests that came to this batcher since its start, refused ones included
     # Sizes of batches that were run, and the seconds that one is believed to take.
     service_curve: list[tuple[Finite, Finite]] = []
 
@@ -92,6 +95,28 @@ class WorkerHeartbeat(Heartbeat, kw_only=True):
     slots: dict[WorkerId, SlotReport] = field(default_factory=dict)
 
 
+class ScalingReport(Struct, kw_only=True):
+    """How many workers one model should have. A worker here is a process, which may have several slots."""
+
+    wanted: Count
+    ready: Count = 0  # of these, how many can take a batch
+    start_seconds: Finite = 0.0  # how long a start takes
+    measured: bool = False  # whether that was measured, or is only believed
+    ready_in: Finite | None = None  # seconds until the next worker should be ready; None: none is on its way
+    added: Count = 0  # workers, since this autoscaler began to lead
+    removed: Count = 0
+    why: str = ""  # in plain words
+
+
+class AutoscalerHeartbeat(Heartbeat, kw_only=True):
+    pool: str = ""  # the models whose workers it looks after, with commas between; empty: all
+    leads: bool = False  # whether it decides; the others of its pool stand by
+    workers: Count = 0  # how many there should be, for all of its models together
+    minimum: Count = 0
+    maximum: Count = 0
+    models: dict[str, ScalingReport] = field(default_factory=dict)
+
+
 H = TypeVar("H", bound=Heartbeat)
 
 
@@ -101,6 +126,7 @@ class Members(TypedDict):
     gateways: Mapping[str, GatewayHeartbeat]
     batchers: Mapping[str, BatcherHeartbeat]
     workers: Mapping[str, WorkerHeartbeat]
+    autoscalers: Mapping[str, AutoscalerHeartbeat]
 
 
 def _reader(of: type[H]) -> Callable[[bytes], H]:
@@ -120,3 +146,4 @@ read_heartbeat = _reader(Heartbeat)  # reads the heartbeat of any kind of proces
 read_gateway = _reader(GatewayHeartbeat)
 read_batcher = _reader(BatcherHeartbeat)
 read_worker = _reader(WorkerHeartbeat)
+read_autoscaler = _reader(AutoscalerHeartbeat)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from penstock.adapters.memory.aside import MemoryAside
 from penstock.adapters.memory.boxes import Boxes, MemoryMailbox, MemoryPost
 from penstock.adapters.memory.intake import MemoryIntake
+from penstock.adapters.memory.leadership import MemoryLeadership, SharedLead
 from penstock.adapters.memory.leases import MemoryLeases
 from penstock.adapters.memory.line import Line, MemoryCredits
 from penstock.adapters.memory.publisher import MemoryPublisher
@@ -33,12 +34,17 @@ class MemoryBus:
         self.post = MemoryPost(self._boxes)
         self._lines: dict[str, Line] = {}  # by model
         self._registry = SharedRegistry()
+        self._leads: dict[str, SharedLead] = {}  # by what there is one leader of
 
     def credits(self) -> MemoryCredits:
         return MemoryCredits(self._lines)
 
     def mailbox(self, owner: str) -> MemoryMailbox:
         return MemoryMailbox(self._boxes, owner, self.heartbeat)
+
+    def leadership(self, of: str, me: str) -> MemoryLeadership:
+        shared = self._leads.setdefault(of, SharedLead())
+        return MemoryLeadership(shared, me, self._clock, heartbeat=self.heartbeat, lease=self.lease)
 
     def registry(self, kind: Kind, me: str, describe: Callable[[], Heartbeat]) -> MemoryRegistry:
         return MemoryRegistry(

@@ -14,6 +14,7 @@ from penstock.words.announcements import ModelAnnouncement, read_announcement
 from penstock.words.basics import Garbled
 from penstock.words.heartbeats import (
     KINDS,
+    AutoscalerHeartbeat,
     BatcherHeartbeat,
     GatewayHeartbeat,
     H,
@@ -21,6 +22,7 @@ from penstock.words.heartbeats import (
     Kind,
     Members,
     WorkerHeartbeat,
+    read_autoscaler,
     read_batcher,
     read_gateway,
     read_worker,
@@ -68,8 +70,10 @@ class MemoryRegistry:
         self._gateways: dict[str, GatewayHeartbeat] = {}
         self._batchers: dict[str, BatcherHeartbeat] = {}
         self._workers: dict[str, WorkerHeartbeat] = {}
+        self._autoscalers: dict[str, AutoscalerHeartbeat] = {}
         self.members: Members = {
             "gateways": self._gateways, "batchers": self._batchers, "workers": self._workers,
+            "autoscalers": self._autoscalers,
         }  # fmt: skip
         self.lost_workers: dict[str, tuple[float, WorkerHeartbeat]] = {}
         self.models: dict[str, ModelAnnouncement] = {}
@@ -100,6 +104,7 @@ class MemoryRegistry:
         changed |= self._read("gateways", self._gateways, read_gateway)
         changed |= self._read("batchers", self._batchers, read_batcher)
         changed |= self._read("workers", self._workers, read_worker)
+        changed |= self._read("autoscalers", self._autoscalers, read_autoscaler)
         self._count_lost()
         if changed:
             self.on_changed()
@@ -163,9 +168,16 @@ class MemoryRegistry:
     def departed(self, kind: str, name: str) -> None:
         """Strike off a member. Its supervisor says that it has died."""
         here: dict[
-            str, dict[str, GatewayHeartbeat] | dict[str, BatcherHeartbeat] | dict[str, WorkerHeartbeat]
+            str,
+            dict[str, GatewayHeartbeat]
+            | dict[str, BatcherHeartbeat]
+            | dict[str, WorkerHeartbeat]
+            | dict[str, AutoscalerHeartbeat],
         ]
-        here = {"gateways": self._gateways, "batchers": self._batchers, "workers": self._workers}
+        here = {
+            "gateways": self._gateways, "batchers": self._batchers, "workers": self._workers,
+            "autoscalers": self._autoscalers,
+        }  # fmt: skip
         if name in here.get(kind, ()):
             del here[kind][name], self._known[name], self._heard[name]
             self.on_changed()

@@ -10,13 +10,14 @@ from typing import Literal
 
 Kind = Literal["counter", "gauge", "histogram"]
 
-SERVE, GATEWAY, BATCHER, WORKER = "serve", "gateway", "batcher", "worker"
-ALL = frozenset({SERVE, GATEWAY, BATCHER, WORKER})
+SERVE, GATEWAY, BATCHER, WORKER, AUTOSCALER = "serve", "gateway", "batcher", "worker", "autoscaler"
+ALL = frozenset({SERVE, GATEWAY, BATCHER, WORKER, AUTOSCALER})
 ASKED = frozenset({SERVE, GATEWAY})  # those that clients ask
 BATCHING = frozenset({SERVE, BATCHER})  # those that form batches
 WORKING = frozenset({SERVE, WORKER})  # those that have workers
 TOGETHER = ALL - {SERVE}  # those that meet at a Redis
 ALONE = frozenset({SERVE})
+SCALING = frozenset({AUTOSCALER})
 
 MODEL = ("model",)
 
@@ -191,6 +192,31 @@ LOST_WORKERS = _gauge(
     TOGETHER,
 )
 SET_ASIDE = _counter("set_aside", "messages", "What could not be read, by kind", TOGETHER, "kind")
+
+# ---- the autoscaler ----------------------------------------------------------------------------------------
+
+SCALER_LEADS = _gauge("autoscaler_leads", "0 or 1", "Whether this autoscaler decides", SCALING)
+SCALER_WORKERS = _gauge(
+    "autoscaler_workers",
+    "workers",
+    "Worker processes that there should be, for all models together; shown by the one that leads",
+    SCALING,
+    optional=True,
+)
+SCALER_WANTED = _gauge(
+    "autoscaler_wanted_workers", "workers", "Worker processes that the model needs", SCALING, "model"
+)
+SCALER_READY = _gauge(
+    "autoscaler_ready_workers", "workers", "Worker processes that can take a batch", SCALING, "model"
+)
+SCALER_START = _gauge(
+    "autoscaler_start_seconds", "seconds", "How long a worker takes until it is ready", SCALING, "model"
+)
+SCALER_ADDED = _counter("autoscaler_added_workers", "workers", "Workers asked for", SCALING, "model")
+SCALER_REMOVED = _counter("autoscaler_removed_workers", "workers", "Workers let go", SCALING, "model")
+SCALER_FAILURES = _counter(
+    "autoscaler_failures", "calls", "How often the number of workers could not be set", SCALING
+)
 
 # ---- TLS and the ledger ------------------------------------------------------------------------------------
 

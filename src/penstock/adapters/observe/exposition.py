@@ -14,6 +14,7 @@ from penstock.gauges import (
     BatchingGauges,
     LedgerGauges,
     ModelGauges,
+    ScalingGauges,
     ServerGauges,
     StoreGauges,
     TlsGauges,
@@ -80,6 +81,8 @@ class Exposition:
         if gauges.recording is not None:
             page.add(c.RECORDED, gauges.recording.recorded, "recorded")
             page.add(c.RECORDED, gauges.recording.dropped, "dropped")
+        if gauges.scaling is not None:
+            _scaling(page, gauges.scaling)
         self._own(page)
         return page.text()
 
@@ -203,3 +206,16 @@ def _tracing(page: Page, tracing: TracingGauges) -> None:
     page.add(c.TRACE_SPANS, tracing.sent, "sent")
     page.add(c.TRACE_SPANS, tracing.dropped, "dropped")
     page.add(c.TRACE_WAITING, tracing.waiting)
+
+
+def _scaling(page: Page, scaling: ScalingGauges) -> None:
+    page.add(c.SCALER_LEADS, scaling.leads)
+    page.add(c.SCALER_FAILURES, scaling.failures)
+    if scaling.workers is not None:
+        page.add(c.SCALER_WORKERS, scaling.workers)
+    for name, model in scaling.models.items():
+        page.add(c.SCALER_WANTED, model.wanted, name)
+        page.add(c.SCALER_READY, model.ready, name)
+        page.add(c.SCALER_START, model.start_seconds, name)
+        page.add(c.SCALER_ADDED, model.added, name)
+        page.add(c.SCALER_REMOVED, model.removed, name)

@@ -4,6 +4,7 @@ idle slots. Each gateway, batcher and worker has one (`roles/redis.py`)."""
 from collections.abc import Callable
 
 from penstock.adapters.redis.bus.credits import Credits
+from penstock.adapters.redis.bus.leadership import Leadership
 from penstock.adapters.redis.bus.mailbox import Mailbox, Post
 from penstock.adapters.redis.bus.registry import Registry
 from penstock.adapters.redis.link.connect import Store, check_durability
@@ -25,6 +26,9 @@ class RedisBus:
 
     def mailbox(self, owner: str) -> Mailbox:
         return Mailbox(self.store, owner)
+
+    def leadership(self, of: str, me: str) -> Leadership:
+        return Leadership(self.store, of, me)
 
     def registry(self, kind: Kind, me: str, describe: Callable[[], Heartbeat]) -> Registry:
         self.store.aside.me = me

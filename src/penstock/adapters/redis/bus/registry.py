@@ -27,12 +27,14 @@ from penstock.words.announcements import ModelAnnouncement, read_announcement
 from penstock.words.basics import Garbled, write
 from penstock.words.heartbeats import (
     KINDS,
+    AutoscalerHeartbeat,
     BatcherHeartbeat,
     GatewayHeartbeat,
     Heartbeat,
     Kind,
     Members,
     WorkerHeartbeat,
+    read_autoscaler,
     read_batcher,
     read_gateway,
     read_worker,
@@ -41,7 +43,7 @@ from penstock.words.heartbeats import (
 _MEMORY_EVERY = 1.0  # seconds between two looks at how full Redis is
 _STAMPED = re.compile(rb"\d+ ")  # the stamp before a heartbeat: when Redis got it
 
-AnyRoll = Roll[GatewayHeartbeat] | Roll[BatcherHeartbeat] | Roll[WorkerHeartbeat]
+AnyRoll = Roll[GatewayHeartbeat] | Roll[BatcherHeartbeat] | Roll[WorkerHeartbeat] | Roll[AutoscalerHeartbeat]
 
 
 class Registry:
@@ -52,11 +54,16 @@ class Registry:
         self._gateways = Roll(key("gateways"), read_gateway, aside)
         self._batchers = Roll(key("batchers"), read_batcher, aside)
         self._workers = Roll(key("workers"), read_worker, aside)
-        self._rolls: tuple[AnyRoll, ...] = (self._gateways, self._batchers, self._workers)
+        self._autoscalers = Roll(key("autoscalers"), read_autoscaler, aside)
+        # In the order of `KINDS`.
+        self._rolls: tuple[AnyRoll, ...] = (
+            self._gateways, self._batchers, self._workers, self._autoscalers,
+        )  # fmt: skip
         self.members: Members = {
             "gateways": self._gateways.members,
             "batchers": self._batchers.members,
             "workers": self._workers.members,
+            "autoscalers": self._autoscalers.members,
         }
         self.models: dict[str, ModelAnnouncement] = {}
         self.reachable = False

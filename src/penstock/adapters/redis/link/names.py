@@ -21,7 +21,8 @@ TYPES = tuple(
         (r"s\d+\}:(lease|fence)", "string"),
         (r"m:.*\}:idle", "zset"),
         (r"box:.*\}", "stream"),
-        (r"reg\}:(pulse|models|gateways|batchers|workers)", "hash"),
+        (r"reg\}:(pulse|models|gateways|batchers|workers|autoscalers)", "hash"),
+        (r"lead:.*\}:(lease|fence)", "string"),
         (r"t\d+\}:task:.*", "hash"),
         (r"t\d+\}:watch:.*", "set"),
         (r"t\d+\}:ended", "stream"),
@@ -69,12 +70,16 @@ class Keys:
         """Sorted set: slots that wait for a batch of the model, first come first served."""
         return f"{{{self.namespace}:m:{model}}}:idle"
 
+    def lead(self, of: str) -> list[str]:
+        """String and counter: which process leads the others, and how often that has changed."""
+        return [f"{{{self.namespace}:lead:{of}}}:lease", f"{{{self.namespace}:lead:{of}}}:fence"]
+
     def box(self, owner: str) -> str:
         """Stream: what is sent to one process."""
         return f"{{{self.namespace}:box:{owner}}}"
 
     def registry(self, kind: str) -> str:
-        """Hash: the members of one kind (gateways, batchers, workers), or the models."""
+        """Hash: the members of one kind (gateways, batchers, workers, autoscalers), or the models."""
         return f"{{{self.namespace}:reg}}:{kind}"
 
     def task(self, name: str) -> str:
