@@ -1,5 +1,5 @@
-"""An HTTPS server that does what the Kubernetes API does with the scale of a Deployment, and the folder of a service
-account to ask it with.
+"""An HTTPS server that does what the Kubernetes API does with the scale of a Deployment, and the folder of a
+service account to ask it with.
 
 async with serving(Api(), folder) as (api, environ):
     ...                              # api.replicas is what was set

@@ -150,7 +150,7 @@ def autoscaler(
         str | None,
         typer.Option(
             show_default="tell",
-            help="tell: only /internal/scale and the metrics; kubernetes: a Deployment; command: a command of yours.",
+            help="tell: /internal/scale and metrics only; kubernetes: a Deployment; command: one of yours.",
         ),
     ] = None,
     deployment: Annotated[
@@ -176,7 +176,7 @@ def autoscaler(
 
     Examples:
 
-      penstock autoscaler --redis redis://10.0.0.5:6379 --autoscale 1..8 --act kubernetes --deployment penstock-worker
+      penstock autoscaler --redis redis://10.0.0.5:6379 --autoscale 1..8 --act kubernetes --deployment workers
 
       penstock autoscaler --autoscale 2..20 --act command --command 'nomad job scale penstock {workers}'
     """

@@ -18,7 +18,7 @@ from penstock.ports.registry import Registry
 from penstock.runtime.condition import HEALTHY
 from penstock.words.heartbeats import WorkerHeartbeat
 
-MOST_REMEMBERED = 10_000  # counts of processes that are not there
+MOST_REMEMBERED = 1000  # processes that are not there, and whose counts are kept
 
 
 class _Learned(NamedTuple):
@@ -34,7 +34,7 @@ class Demand:
         """`models`: those that count; empty: all that are announced."""
         self._registry = registry
         self._chosen = frozenset(models)
-        self._counted: dict[tuple[str, str], int] = {}  # by process and model, what it had counted last
+        self._counted: dict[str, Mapping[str, int]] = {}  # by process, what it had counted last of each model
         self._learned: dict[str, _Learned] = defaultdict(_Learned)
 
     @property
@@ -87,17 +87,17 @@ class Demand:
 
     def _arrived(self) -> dict[str, int]:
         members, arrived = self._registry.members, defaultdict[str, int](int)
-        counts = {
-            (name, model): load.arrived
+        counts: dict[str, Mapping[str, int]] = {
+            name: {model: load.arrived for model, load in said.models.items()}
             for name, said in members["batchers"].items()
-            for model, load in said.models.items()
         }
-        for name, gateway in members["gateways"].items():
-            counts.update(((name, model), number) for model, number in gateway.turned_away.items())
-        for (name, model), number in counts.items():
-            arrived[model] += max(0, number - self._counted.get((name, model), number))
+        counts |= {name: said.turned_away for name, said in members["gateways"].items()}
+        for name, models in counts.items():
+            before = self._counted.get(name, models)
+            for model, number in models.items():
+                arrived[model] += max(0, number - before.get(model, 0))
         # A process that is cut off for a while is remembered, so that its whole count is not taken for news.
-        remembered = {key: number for key, number in self._counted.items() if key not in counts}
+        remembered = {name: models for name, models in self._counted.items() if name not in counts}
         if len(remembered) > MOST_REMEMBERED:
             remembered = {}
         self._counted = remembered | counts

@@ -1,7 +1,8 @@
 """The models that an autoscaler has left without a worker, and what their clients are told: how long a start takes.
 
-A gateway's admission (`cluster/gateway_admission.py`) has one `NoWorker`. It looks whenever the registry has changed,
-so that asking about a request costs nearly nothing. It knows only what the autoscalers say with their heartbeats.
+A gateway's admission (`cluster/gateway_admission.py`) has one `NoWorker`. It looks whenever the registry has
+changed, so that asking about a request costs nearly nothing. It knows only what the autoscalers say with their
+heartbeats.
 """
 
 from math import ceil

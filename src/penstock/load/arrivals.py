@@ -72,8 +72,8 @@ def bursty(rate: float, duration: float, factor: float, period: float, rng: Rand
 
 
 def swinging(rate: float, duration: float, swing: float, period: float, rng: Random) -> "array[float]":
-    """Returns Poisson arrivals whose rate swings around `rate` by the part `swing`, once in each `period`. It begins
-    at its lowest."""
+    """Returns Poisson arrivals whose rate swings around `rate` by the part `swing`, once in each `period`. The rate
+    is lowest at the beginning."""
     _must_be_positive(rate, duration)
     times = array("d")
     append, gap, chance, turn, most = times.append, rng.expovariate, rng.random, 2 * pi / period, 1 + swing

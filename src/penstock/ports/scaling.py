@@ -1,5 +1,6 @@
 """What sees to it that there are as many workers as are wanted: a Kubernetes Deployment, a command of the user's,
-whoever started this process. The autoscaler (`cluster/autoscaler.py`) calls it; `adapters/scaling` implements it."""
+or whoever started this process. The autoscaler (`cluster/autoscaler.py`) calls it; `adapters/scaling` implements
+it."""
 
 from typing import Protocol
 

@@ -1,8 +1,8 @@
 """Plays one schedule with autoscaled workers and with a fixed number, and shows both side by side.
 `penstock sim --autoscale` and `benchmarks/autoscaling.py` call it.
 
-What is compared is what the workers cost, as worker-hours, and how often the objective was missed: by a request that
-was refused, failed, or was answered later than its objective.
+What is compared is what the workers cost, as worker-hours, and how often the objective was missed: by a request
+that was refused, failed, or was answered later than its objective.
 """
 
 from bisect import bisect_right

@@ -8,6 +8,7 @@ worker has been found to do. A worker is paid for from the moment it is asked fo
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from penstock.core.scaling.scaler import Scaler
 from penstock.core.scaling.seen import ScalingRules, Seen
@@ -34,8 +35,8 @@ class Staff:
     def regrets(self) -> int:
         """How often workers were added after some had been removed. Under a steady load that would be flapping."""
         counts = [wanted for _, wanted in self.changes]
-        added = [after > before for before, after in zip(counts, counts[1:], strict=False)]
-        return sum(now and not before for before, now in zip(added, added[1:], strict=False))
+        added = [after > before for before, after in pairwise(counts)]
+        return sum(now and not before for before, now in pairwise(added))
 
 
 class ScaledKernel(Kernel):

@@ -1,5 +1,5 @@
-"""The hand that runs a command of the user's: `nomad job scale penstock {workers}`, say. `roles/autoscaler.py` makes
-it.
+"""The hand that runs a command of the user's: `nomad job scale penstock {workers}`, say. `roles/autoscaler.py`
+makes it.
 
 The command is run without a shell. It counts as done if it ends with 0 in time. The number is also in its
 environment, as PENSTOCK_WORKERS.
