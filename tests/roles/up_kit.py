@@ -142,16 +142,21 @@ def _if_there() -> Iterator[None]:
 
 @contextmanager
 def up(
-    target: str | None, *options: str, gateways: int = 1, batchers: int = 1, workers: int = 1
+    target: str | None,
+    *options: str,
+    gateways: int = 1,
+    batchers: int = 1,
+    workers: int = 1,
+    more_ports: int = 0,
 ) -> Iterator[Up]:
-    """Started: from now on it serves."""
+    """Started: from now on it serves. `more_ports`: for workers that come later, and an autoscaler."""
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder, ExitStack() as stack:
         parts = [
             f"{role}-{number + 1}"
             for role, many in (("gateway", gateways), ("batcher", batchers), ("worker", workers))
             for number in range(many)
         ]
-        first = free_ports(gateways + len(parts))
+        first = free_ports(gateways + len(parts) + more_ports)
         running = stack.enter_context(
             started(
                 Up, "up", *([target] if target else []),

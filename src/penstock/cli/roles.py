@@ -156,6 +156,10 @@ def autoscaler(
     deployment: Annotated[
         str | None, typer.Option(show_default=False, help="With --act kubernetes: the workers' Deployment.")
     ] = None,
+    account: Annotated[
+        str | None,
+        typer.Option(show_default="where Kubernetes puts it", help="The folder of the pod's service account."),
+    ] = None,
     command: Annotated[
         str | None,
         typer.Option(show_default=False, help="With --act command: what to run; say {workers} in it."),
@@ -187,6 +191,10 @@ def autoscaler(
         return partial(autoscaler.autoscaler, present=present)
 
     overrides = given.overrides(
-        redis__url=redis, autoscaler__act=act, autoscaler__deployment=deployment, autoscaler__command=command
+        redis__url=redis,
+        autoscaler__act=act,
+        autoscaler__deployment=deployment,
+        autoscaler__account=account,
+        autoscaler__command=command,
     )
     return run_role(make, partial(settings_of, config, {**overrides, **scaling_span(autoscale)}))

@@ -139,8 +139,8 @@ class Installation:
         workers = [name for name in self._banners if name.startswith("worker")]
         staying = [name for name in workers if name not in self._leaving]
         # Those that are not ready yet leave first, and of the others the latest.
-        expendable = sorted(reversed(staying), key=self._is_ready)
-        for name in expendable[: max(0, len(staying) - wanted)]:
+        staying.sort(key=self._is_ready, reverse=True)
+        for name in staying[wanted:]:
             self._leaving.add(name)
             if name in self._processes:
                 send(self._processes[name], signal.SIGTERM)
