@@ -2,8 +2,8 @@
 tells of an outage once.
 
 `cluster/dispatch.py` and `cluster/idempotency.py` use this `Patience`. The loops of `adapters/redis` use the one in
-`adapters/redis/link/outage.py`, which also knows the errors of redis-py. Other loops of `cluster` wait in ways of their own.
-The loop does the waiting: nothing here sleeps, or asks Redis anything.
+`adapters/redis/link/outage.py`, which also knows the errors of redis-py. Other loops of `cluster` wait in ways of
+their own. The loop does the waiting: nothing here sleeps, or asks Redis anything.
 """
 
 import logging
