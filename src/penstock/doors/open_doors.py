@@ -21,12 +21,13 @@ from penstock.doors.open_inference.about import (
     ServerMetadata,
 )
 from penstock.doors.open_inference.infer import Infer, VersionInfer
+from penstock.doors.protos import Proto, Protos
 from penstock.doors.results import Results
 from penstock.doors.tei import Embed
 
 Make = Callable[[Inside], Door]
 
-DOORS: Sequence[Make] = (Inference, ShortInference, Models, Health, Results)  # always open
+DOORS: Sequence[Make] = (Inference, ShortInference, Models, Health, Results, Protos, Proto)  # always open
 # Open unless the setting in `[doors]` with this name is false.
 FOR_OTHERS: Mapping[str, Sequence[Make]] = {
     "openai": (Embeddings, Completions, OneModel),

@@ -51,6 +51,8 @@ GOING_AWAY = bytes.fromhex("000008 07 00 00000000 7fffffff 00000000")
 class Http2Connection(Sending):
     """What a client sends, and the state of its connection."""
 
+    stream: type[Stream] = Stream  # what is made for each request
+
     def __init__(self, edge: "Edge") -> None:
         super().__init__(edge)
         self._rest = memoryview(b"")  # bytes that have been read and wait for their turn
@@ -177,7 +179,7 @@ class Http2Connection(Sending):
     # ---- what the client says ----------------------------------------------------------------------------
 
     def _requested(self, event: RequestReceived) -> None:
-        stream = Stream(self, event.stream_id, event.stream_ended is not None)
+        stream = self.stream(self, event.stream_id, event.stream_ended is not None)
         self._streams[stream.id] = stream
         self.edge.connections.add(stream)
         if self.edge.full:
@@ -186,11 +188,15 @@ class Http2Connection(Sending):
             stream.take_head(cast(Any, event.headers))
 
     def _received(self, event: DataReceived) -> None:
-        self._machine.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
         stream = self._streams.get(event.stream_id)
+        self._acknowledge(event, stream)
         if stream is not None:
             stream.take_body(event.data)
             self._large = self._large or stream.held > BULK
+
+    def _acknowledge(self, event: DataReceived, stream: Stream | None) -> None:
+        """Open the windows again by what has come: at once."""
+        self._machine.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
 
     def _completed(self, event: StreamEnded) -> None:
         stream = self._streams.get(event.stream_id)

@@ -83,7 +83,8 @@ class Sending(asyncio.Protocol):
                 size = min(len(unsent), window, machine.max_outbound_frame_size)
                 if size <= 0:
                     break
-                machine.send_data(stream.id, bytes(unsent[:size]), end_stream=size == len(unsent))
+                ends = size == len(unsent) and stream.ends_with_body
+                machine.send_data(stream.id, bytes(unsent[:size]), end_stream=ends)
                 unsent = unsent[size:]
                 sent += size
                 self._ready += size
@@ -99,7 +100,7 @@ class Sending(asyncio.Protocol):
             self._blocked[stream.id] = stream
             stream.wait(turn=sent >= AT_ONCE and not self._paused)
         elif stream.state != State.CLOSED:
-            self._answered(stream)
+            stream.body_sent()
 
     def send_later(self, stream: Stream) -> None:
         """Send a large body when it is its turn."""
@@ -113,7 +114,8 @@ class Sending(asyncio.Protocol):
         for stream in list(self._blocked.values()):
             stream.push()
 
-    def _answered(self, stream: Stream) -> None:
+    def answered(self, stream: Stream) -> None:
+        """Note that the last frame of an answer is sent."""
         self._frames.earn()
         self._forget(stream.id)
         stream.state = State.CLOSED
