@@ -5,12 +5,11 @@ import asyncio
 from collections.abc import Collection
 from typing import Any, cast
 
-from h2.events import DataReceived
-
 from penstock.edge.edge import Edge
 from penstock.edge.grpc_stream import GrpcStream
 from penstock.edge.http1 import Connection
 from penstock.edge.http2 import Http2Connection
+from penstock.edge.http2_library import DataReceived
 from penstock.edge.http2_stream import Stream
 from penstock.edge.unsent import PIECE
 

@@ -20,23 +20,22 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from h2.errors import ErrorCodes
-from h2.events import (
+from penstock.edge.bounds import BULK, LITTLE, State, too_many
+from penstock.edge.departed import descriptor_of, has_left
+from penstock.edge.held import STRANGERS
+from penstock.edge.http2_frames import TooMuch
+from penstock.edge.http2_library import (
     ConnectionTerminated,
     DataReceived,
+    ErrorCodes,
     Event,
+    ProtocolError,
     RemoteSettingsChanged,
     RequestReceived,
     StreamEnded,
     StreamReset,
     WindowUpdated,
 )
-from h2.exceptions import ProtocolError
-
-from penstock.edge.bounds import BULK, LITTLE, State, too_many
-from penstock.edge.departed import descriptor_of, has_left
-from penstock.edge.held import STRANGERS
-from penstock.edge.http2_frames import TooMuch
 from penstock.edge.http2_sending import CONNECTION_WINDOW, Sending
 from penstock.edge.http2_stream import Stream
 

@@ -9,14 +9,16 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from h2.config import H2Configuration
-from h2.connection import H2Connection
-from h2.errors import ErrorCodes
-from h2.exceptions import ProtocolError
-from h2.settings import SettingCodes, Settings
-
 from penstock.edge.bounds import State
 from penstock.edge.http2_frames import MOST_HEAD, FrameWatch
+from penstock.edge.http2_library import (
+    ErrorCodes,
+    H2Configuration,
+    H2Connection,
+    ProtocolError,
+    SettingCodes,
+    Settings,
+)
 from penstock.edge.http2_stream import Stream
 from penstock.edge.unsent import AT_ONCE, PIECE, Unsent
 
