@@ -16,7 +16,9 @@ from penstock.gauges import (
     DeskGauges,
     LedgerGauges,
     ModelGauges,
+    ModelScalingGauges,
     RecordingGauges,
+    ScalingGauges,
     ServerGauges,
     StoreGauges,
     TlsGauges,
@@ -44,6 +46,7 @@ def everything() -> ServerGauges:
         {MODEL: CacheCounts(1, 2, 3, 4, 5)}, 6, 1,
         {"message": 2}, {"the mailbox": 1}, (100, 1), {MODEL: DeskGauges(0.25, 2.0, ready=True)}, 20_000,
         StoreGauges(True, 0.5, 0.8, {"gateway": 2}, 1), RecordingGauges(7, 1),
+        ScalingGauges(True, 3, 1, {MODEL: ModelScalingGauges(3, 2, 12.5, 4, 1)}),
     )  # fmt: skip
 
 

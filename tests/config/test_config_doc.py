@@ -10,6 +10,7 @@ import pytest
 from penstock.config import (
     Api,
     Auth,
+    Autoscaler,
     Doors,
     GrpcEndpoint,
     HttpEndpoint,
@@ -45,6 +46,7 @@ SECTIONS = {
     "[ledger]": Ledger,
     "[tracing]": Tracing,
     "[trace]": Trace,
+    "[autoscaler]": Autoscaler,
     "[limits]": Limits,
     "[idempotency]": Idempotency,
     "[timeouts]": Timeouts,

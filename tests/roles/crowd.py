@@ -29,8 +29,8 @@ class Asked:
 
 @contextmanager
 def crowd(url: str, clients: int, pause: float = 0.0) -> Iterator[Asked]:
-    """So many clients, each with one request at a time, until the block ends. `pause`: seconds between an answer and
-    the next request."""
+    """So many clients, each with one request at a time, until the block ends. `pause`: seconds between an answer
+    and the next request."""
     asked, over = Asked(), threading.Event()
 
     def ask_again_and_again() -> None:

@@ -1,5 +1,5 @@
-"""Real workers that come and go with the load: under `penstock up --autoscale`, and as a Kubernetes Deployment whose
-API is a real HTTPS server of ours.
+"""Real workers that come and go with the load: under `penstock up --autoscale`, and as a Kubernetes Deployment,
+whose API is a real HTTPS server of ours.
 
 The usual settings would take minutes: here the windows and the cool-down are short. The rules are the same.
 """

@@ -94,6 +94,59 @@ BATCHERS = Row(
     ],
 )
 
+NO_SCALER = "there is no autoscaler"
+SCALING = Row(
+    "Autoscaler",
+    [
+        Panel(
+            "Workers",
+            [
+                Query(most("penstock_autoscaler_workers", "job", JOB), "wanted", empty=NO_SCALER),
+                Query(
+                    most("penstock_autoscaler_wanted_workers", "model", JOB), "for {{model}}", empty=NO_SCALER
+                ),
+                Query(
+                    most("penstock_autoscaler_ready_workers", "model", JOB),
+                    "ready: {{model}}",
+                    empty=NO_SCALER,
+                ),
+            ],
+        ),
+        Panel(
+            "Added and removed in an hour",
+            [
+                Query(
+                    f"sum by (model) (increase(penstock_autoscaler_{what}_workers_total{{{JOB}}}[1h]))",
+                    f"{what}: {{{{model}}}}",
+                    empty=NO_SCALER,
+                )
+                for what in ("added", "removed")
+            ],
+        ),
+        Panel(
+            "How long a start takes",
+            [Query(most("penstock_autoscaler_start_seconds", "model", JOB), "{{model}}", empty=NO_SCALER)],
+            "s",
+        ),
+        Panel(
+            "Autoscalers that lead",
+            [Query(f"sum by (job) (penstock_autoscaler_leads{{{JOB}}})", "{{job}}", empty=NO_SCALER)],
+        ),
+        Panel(
+            "Could not be set",
+            [
+                Query(
+                    f"sum by (instance) (increase(penstock_autoscaler_failures_total{{{JOB}}}[$__rate_interval]))",
+                    "{{instance}}",
+                    empty=NO_SCALER,
+                )
+            ],
+            about="The number of workers. The log of the autoscaler says why.",
+            warn=1,
+        ),
+    ],
+)
+
 STORE = Row(
     "Redis, and what is kept",
     [
@@ -163,5 +216,5 @@ BOARD = Board(
     "penstock-fleet",
     "Penstock: the fleet over Redis",
     "Who does what in an installation over Redis?",
-    [PROCESSES, GATEWAYS, BATCHERS, STORE],
+    [PROCESSES, GATEWAYS, BATCHERS, SCALING, STORE],
 )

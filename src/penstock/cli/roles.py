@@ -65,6 +65,8 @@ def run_role(
 
 def announce(data: Any, admin: Any) -> None:
     serving = f"serving  {data.url}/v1/inference    docs {data.url}/docs    " if data is not None else ""
+    if data is not None and data.beside is not None:
+        serving += f"{data.beside.url}    "
     typer.echo(f"  {serving}admin {admin.url}/internal/health")
 
 
@@ -158,7 +160,9 @@ def autoscaler(
     ] = None,
     account: Annotated[
         str | None,
-        typer.Option(show_default="where Kubernetes puts it", help="The folder of the pod's service account."),
+        typer.Option(
+            show_default="where Kubernetes puts it", help="The folder of the pod's service account."
+        ),
     ] = None,
     command: Annotated[
         str | None,

@@ -81,6 +81,15 @@ def up(
             help="Of the first gateway; the others' count up.",
         ),
     ] = None,
+    grpc_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=65535,
+            show_default="no gRPC",
+            help="Serve gRPC too: of the first gateway; the others' count up.",
+        ),
+    ] = None,
     admin_port: Annotated[
         int | None,
         typer.Option(
@@ -102,9 +111,13 @@ def up(
     """
     need_redis()
     overrides = given.overrides(
-        model__target=target, server__host=host, server__port=port, server__admin_port=admin_port
-    ) | scaling_span(autoscale)
-    settings = settings_of(config, overrides)
+        model__target=target,
+        server__host=host,
+        server__port=port,
+        server__grpc_port=grpc_port,
+        server__admin_port=admin_port,
+    )
+    settings = settings_of(config, {**overrides, **scaling_span(autoscale)})
     if not settings.models:
         raise UserMistake("nothing to run: give a TARGET, or describe a model in penstock.toml")
     logs.set_up(settings.server.log_level, "text")
@@ -122,6 +135,7 @@ def up(
         places=places,
         host=settings.server.host,
         port=settings.server.port or FIRST_PORT,
+        grpc_port=settings.server.grpc_port,
         admin_port=settings.server.admin_port or FIRST_ADMIN_PORT,
         target=target,
         redis=redis,

@@ -26,11 +26,11 @@ class UpPlan:
     gateways: int = 1
     batchers: int = 1
     workers: int = 1  # at the start
-    places: int = (
-        0  # workers at most, if their number changes, and those that are still leaving; 0: it does not
-    )
+    # Workers at most, those that are leaving included, if their number changes; 0: it does not.
+    places: int = 0
     host: str = "127.0.0.1"
     port: int = 8000
+    grpc_port: int | None = None  # None: no gRPC; 0: any free one for each gateway
     admin_port: int = 9000
     target: str | None = None
     redis: str | None = None  # the Redis to use; None: one of our own
@@ -54,6 +54,8 @@ class UpPlan:
         parts = []
         for number in range(self.gateways):
             address = ["--host", self.host, "--port", str(self.port + number)]
+            if self.grpc_port is not None:
+                address += ["--grpc-port", str(self.grpc_port and self.grpc_port + number)]
             parts.append(self._part("gateway", number, 0, [*address, *self.serving], redis))
         parts += [self._part("batcher", number, self.gateways, [], redis) for number in range(self.batchers)]
         parts += [self.worker(number, redis) for number in range(self.workers)]

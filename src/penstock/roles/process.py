@@ -39,18 +39,21 @@ class Process:
         observing: Observing,
         *,
         edge: Edge | None = None,
+        grpc: Edge | None = None,
         tls: ServerTls | None = None,
         letters: DeadLetters | None = None,
         aside: SetAside | None = None,
         scale: Callable[[], Mapping[str, Any] | None] | None = None,
     ) -> None:
         """`inside`: a member of an installation, or a server that does everything itself. `settings`: what it goes
-        by. `tls`: the TLS of its edge. `scale`: says how many workers there should be, in an autoscaler."""
+        by. `grpc`: its edge for gRPC. `tls`: the TLS of both. `scale`: says how many workers there should be, in an
+        autoscaler."""
         config = settings.config
         check_admin(config)
         self.inside = inside
         self.settings = settings
         self.edge = edge
+        self.grpc = grpc
         self.tls = tls
         self._recorder = observing.recorder
         self._ledger, self._tracing = observing.ledger, observing.tracing
