@@ -4,12 +4,12 @@
 
 predicted    the default: as many workers as the arrivals need, and those for the backlog
 classic      thresholds on the queue and on the utilisation, each of which must have held for a while
-fixed        as many workers from beginning to end as may ever be asked for; and the fewest that miss no more than
-             the predicted rules do
+fixed        as many workers from beginning to end as may ever be asked for; and the fewest that miss the objective
+             no more often than the predicted rules do
 
-In virtual time. The GPU is like one that runs a language model: a batch takes two seconds. Four traces, at the pace
-at which they were recorded: the Azure LLM traces of November 2023 (--traces says where they are), a day's swing, and
-levels that jump every ten minutes, both made from a seed.
+In virtual time. The GPU is like one that runs a language model: a batch takes two seconds. Each run begins with as
+many workers as may ever be asked for. Four traces: the Azure LLM traces of November 2023 as they were recorded
+(--traces says where they are), and two made from a seed: a day's swing, and levels that jump every ten minutes.
 """
 
 import argparse
@@ -33,19 +33,23 @@ from penstock.sim.autoscaling import Staffed, fixed, scaled
 from penstock.sim.kernel import Scenario
 
 NAME = "autoscaling"
-SERVICE, MAX_BATCH = "sim:2s", 4
+SERVICE = "sim:2s"
+# In a batch. So one worker does 2 requests a second of those that were recorded, and 8 of those that are made up.
+RECORDED, MADE_UP = 4, 16
 OBJECTIVE, PATIENCE = 10.0, 20.0  # seconds: the latency that is meant to be kept, and the deadline
 RULES = ScalingRules(least=1, most=8)
 TRACES = {"Azure conversation": "azure_llm_2023_conv.csv", "Azure code": "azure_llm_2023_code.csv"}
-SWINGING = 6.0  # requests a second, the mean of a day
-HIGHEST, LEVEL, LEVELS = 10.0, 600.0, 24  # requests a second; seconds of one level; how many levels
+SWINGING = 24.0  # requests a second, the mean of a day
+HIGHEST, LEVEL, LEVELS = 40.0, 600.0, 24  # requests a second; seconds of one level; how many levels
 
 Found = dict[str, dict[str, Staffed]]  # by traffic, then by the way of having workers
 
 
-def scenario() -> Scenario:
-    rules = BatchingRules(max_batch=MAX_BATCH, processing=PATIENCE)
-    return Scenario(parse_service(SERVICE), 1, rules, queue_limit=PATIENCE / 2, request_limit=PATIENCE)
+def scenario(max_batch: int) -> Scenario:
+    rules = BatchingRules(max_batch=max_batch, processing=PATIENCE)
+    return Scenario(
+        parse_service(SERVICE), RULES.most, rules, queue_limit=PATIENCE / 2, request_limit=PATIENCE
+    )
 
 
 def recorded(file: Path) -> Schedule:
@@ -68,9 +72,9 @@ def jumps(seed: int = 1, levels: int = LEVELS) -> Schedule:
     return Schedule(times, None, levels * LEVEL, "")
 
 
-def ways(schedule: Schedule) -> dict[str, Staffed]:
+def ways(schedule: Schedule, max_batch: int) -> dict[str, Staffed]:
     """What each way of having workers makes of the schedule."""
-    play = scenario()
+    play = scenario(max_batch)
     found = {
         name: scaled(play, replace(RULES, rules=name), schedule, 0.0, OBJECTIVE)
         for name in ("predicted", "classic")
@@ -105,7 +109,7 @@ def measure(given: argparse.Namespace, say: Say) -> Figure:
         traffics |= {name: recorded(given.traces / file) for name, file in TRACES.items()}
     found: Found = {}
     for name, schedule in traffics.items():
-        found[name] = ways(schedule)
+        found[name] = ways(schedule, RECORDED if name in TRACES else MADE_UP)
         for way, each in found[name].items():
             say(
                 f"{name}, {way}: {each.hours:.2f} worker-hours, {each.missed:,} of {each.summary.sent:,} missed"
@@ -120,10 +124,10 @@ def figure(found: Found) -> Figure:
     return Figure(
         title="Autoscaling",
         method=(
-            f"Simulated: a batch of up to {MAX_BATCH} takes 2 s, so one worker does 2 requests a second; a start"
-            f" takes {RULES.start:g} s, and a worker is paid for from then on. {RULES.least} to {RULES.most} workers;"
-            f" all other settings of the rules are the defaults. Missed: refused, failed, or answered later than"
-            f" {OBJECTIVE:g} s after its arrival. Latencies in seconds."
+            f"Simulated: a batch takes 2 s, of up to {RECORDED} requests for the recorded traces and {MADE_UP} for"
+            f" the others. A start takes {RULES.start:g} s, and a worker is paid for from then on. {RULES.least} to"
+            f" {RULES.most} workers, {RULES.most} at first; all other settings of the rules are the defaults."
+            f" Missed: refused, failed, or answered after more than {OBJECTIVE:g} s. Latencies in seconds."
         ),
         tables=[markdown_table(header, rows, left=2)],
         checks=_promises(found),

@@ -1,10 +1,13 @@
 """The windows through which the autoscaler looks at the past, and the starts it measures."""
 
+from random import Random
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.scaling.starts import Starts
-from penstock.core.scaling.windows import Held, Peak, Window
+from penstock.core.scaling.windows import FEW, Held, Peak, Scatter, Window
 
 
 def test_a_rate_is_what_came_since_the_first_look_until_the_window_is_full() -> None:
@@ -33,6 +36,32 @@ def test_the_peak_is_the_largest_of_the_window(steps: list[tuple[float, int]]) -
         now += gap
         seen.append((now, number))
         assert peak.add(number, now) == max(each for when, each in seen if when >= now - 10.0)
+
+
+def scattered(counts: list[float]) -> float:
+    """The factor after one such count in each second."""
+    scatter = Scatter(1.0)
+    scatter.add(1000, 0.0)  # nobody knows how long these took to come
+    for second, count in enumerate(counts):
+        scatter.add(count, second + 1.0)
+    return scatter.factor
+
+
+def test_arrivals_of_independent_clients_scatter_by_the_factor_1() -> None:
+    rng = Random(1)
+    assert scattered([sum(rng.random() < 0.1 for _ in range(1000)) for _ in range(40)]) < 1.3
+
+
+def test_even_arrivals_a_slow_rise_and_none_at_all_are_no_scatter() -> None:
+    assert scattered([100.0] * 40) == scattered([100.0 + second for second in range(40)]) == 1.0
+    assert scattered([0.0] * 40) == 1.0
+
+
+def test_arrivals_in_bursts_scatter_more_once_there_were_a_few_counts() -> None:
+    bursts = [0.0, 400.0] * 20
+    assert scattered(bursts) == pytest.approx(20.0)  # 200 apart from a mean of 200, and √200 would be chance
+    assert scattered(bursts[: FEW - 1]) == 1.0
+    assert scattered(bursts[:FEW]) > 1.0
 
 
 def test_a_condition_holds_since_it_began_and_from_anew_after_a_break() -> None:

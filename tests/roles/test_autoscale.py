@@ -14,9 +14,9 @@ from uuid import uuid4
 
 import pytest
 from crowd import JSON, crowd
-from kubernetes_api import Api, serving
 from up_kit import Started, Up, started, up
 
+from kubernetes_api import Api, serving
 from server import BANNER, call, eventually
 
 FUNCTION = """\

@@ -116,9 +116,8 @@ def test_a_fixed_number_is_paid_for_from_beginning_to_end() -> None:
 
 
 def test_a_worker_is_paid_for_while_it_starts() -> None:
-    times = levels((3.0, 600))
+    times = levels((4.0, 600))
     quick, slow = played(times, start=1.0), played(times, start=100.0)
-    assert slow.staff.changes[-1][1] == quick.staff.changes[-1][1] == 3
     assert slow.hours >= quick.hours
     assert slow.missed > quick.missed
 

@@ -202,9 +202,7 @@ class Autoscaler:
     minimum: Annotated[int, Whole(0)] = 1  # workers; 0: all of them go while nobody asks
     maximum: Positive = 8
     rules: Annotated[str, Choice(RULES)] = "predicted"
-    target: Annotated[float, Number(0, 1, above=True)] = (
-        0.7  # the part of a worker's work that is planned with
-    )
+    target: Annotated[float, Number(0, 1, above=True)] = 0.8  # the part of what a worker does that is used
     drain: Span = 10.0  # workers added for a backlog should work it off in this time
     fast: Span = 15.0  # the window in which a rise is noticed
     slow: Span = 60.0  # the window over which chance is averaged out

@@ -2,8 +2,9 @@
 
     wanted = arrivals a second ÷ (what one worker does × target) + backlog ÷ (drain × the same)
 
-- Arrivals are the mean over the slow window. If the fast window shows more than chance explains, they are what it
-  shows, and a rise within it is drawn out over the time that a start takes.
+- Arrivals are those that surely come: the mean over the slow window, less what chance may have brought. If the
+  fast window shows more than chance explains, they are what it shows, and a rise within it is drawn out over the
+  time that a start takes. A burst such as there were many of late is explained by chance.
 - A full batch for each worker is no backlog: that is the batch which is about to go.
 - `wanted` is a level. Workers that are starting are in it already, so nobody is asked for twice.
 - What is too few is put right at once. What is too many is removed only if fewer were enough for the whole
@@ -13,10 +14,11 @@
 from math import ceil, sqrt
 
 from penstock.core.scaling.seen import Decision, ScalingRules, Seen
-from penstock.core.scaling.windows import Peak, Window
+from penstock.core.scaling.windows import Peak, Scatter, Window
 from penstock.types import Seconds
 
-CHANCE = 3.0  # standard deviations of a count that chance is believed to explain
+CHANCE = 3.0  # standard deviations of a count that chance is believed to have added
+AGAINST = 2.0  # standard deviations that chance is believed to have taken away, before a worker is removed
 EVEN = 1e-9  # what rounding may add to a number of workers that is whole
 STEEPEST = 2.0  # the arrivals are never believed to become more than this many times what they are
 
@@ -28,10 +30,11 @@ class Predicted:
         self._target, self._drain, self._cool_down = rules.target, rules.drain, rules.cool_down
         self._fast, self._half = Window(rules.fast), Window(rules.fast / 2)
         self._slow = Window(rules.slow)
+        self._scatter = Scatter(rules.fast)
         self._enough = Peak(rules.cool_down)  # how many workers were surely enough at each look
 
     def decide(self, seen: Seen, wanted: int, now: Seconds, changed: Seconds, start: Seconds) -> Decision:
-        for window in (self._fast, self._half, self._slow):
+        for window in (self._fast, self._half, self._slow, self._scatter):
             window.add(seen.arrived, now)
         one = seen.rate_of_one * self._target
         if one <= 0.0:
@@ -42,8 +45,8 @@ class Predicted:
         enough = ceil(rate / one + behind - EVEN)
         peak = self._enough.add(ceil(max(rate, self._at_most(now)) / one + behind - EVEN), now)
         why = (
-            f"{rate:,.1f} requests a second at {self._target:.0%} of the {seen.rate_of_one:,.1f} that one worker"
-            f" does need {enough}"
+            f"surely {rate:,.1f} requests a second, at {self._target:.0%} of the {seen.rate_of_one:,.1f} that one"
+            f" worker does, need {enough}"
         )
         if backlog:
             why += f", those for the backlog of {backlog:,.0f} included"
@@ -59,21 +62,23 @@ class Predicted:
     def _at_most(self, now: Seconds) -> float:
         """The mean of the arrivals a second, and what chance may have taken from it."""
         span, count = self._slow.span(now), self._slow.total
-        return (count + CHANCE * sqrt(max(0.0, count))) / span if span > 0.0 else 0.0
+        return (count + AGAINST * self._scatter.factor * sqrt(max(0.0, count))) / span if span > 0.0 else 0.0
 
     def _arrivals(self, now: Seconds, start: Seconds) -> float:
         """Arrivals a second by the time that a worker which is asked for now can take a batch."""
-        mean, span = self._slow.rate(now), self._fast.span(now)
+        span, slow, count = self._fast.span(now), self._slow.span(now), max(0.0, self._slow.total)
         if span <= 0.0:
-            return mean
+            return 0.0
+        mean = max(0.0, count - CHANCE * sqrt(count)) / slow
+        believed = CHANCE * self._scatter.factor
         late, whole = self._half.total, self._fast.total
         early = max(0.0, whole - late)
-        sure = max(0.0, whole - CHANCE * sqrt(max(0.0, whole))) / span
+        sure = max(0.0, whole - believed * sqrt(max(0.0, whole))) / span
         # The two halves are compared as rates: looks come at any time, so the halves are rarely alike.
         late_span = self._half.span(now)
         early_span = span - late_span
         if early_span <= 0.0 or sure <= mean:
             return max(mean, sure)
-        chance = CHANCE * sqrt(late / late_span**2 + early / early_span**2)
+        chance = believed * sqrt(late / late_span**2 + early / early_span**2)
         rise = max(0.0, late / late_span - early / early_span - chance) / (span / 2)
         return max(mean, min(sure + rise * start, STEEPEST * whole / span))

@@ -31,7 +31,7 @@ class ScalingRules:
     least: int = 1  # workers; 0: all of them may go while nobody asks
     most: int = 8
     rules: str = "predicted"  # a name in `scaler.RULES`
-    target: float = 0.7  # the part of what a worker can do that is planned with
+    target: float = 0.8  # the part of what a worker can do that is planned with
     drain: Seconds = 10.0  # time in which the workers that are added for a backlog should have worked it off
     fast: Seconds = 15.0  # the window in which a rise is noticed
     slow: Seconds = 60.0  # the window over which chance is averaged out

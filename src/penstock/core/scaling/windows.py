@@ -1,7 +1,9 @@
-"""What was counted in the last so many seconds, the largest of what was seen in them, and how long something has
-held. Both rules look at the past through these."""
+"""What was counted in the last so many seconds, the largest of what was seen in them, how unevenly it came, and how
+long something has held. Both rules look at the past through these."""
 
 from collections import deque
+from itertools import pairwise
+from math import sqrt
 
 from penstock.types import Seconds
 
@@ -60,6 +62,46 @@ class Peak:
         while falling[0][0] < now - self._seconds:
             falling.popleft()
         return falling[0][1]
+
+
+SPANS = 40  # counts that `Scatter` remembers
+FEW = 4  # with fewer counts than this nobody can tell
+
+
+class Scatter:
+    """How much more the arrivals scatter than those of independent clients would.
+
+    Arrivals are counted in spans of equal length. The counts of independent clients differ from their mean by its
+    square root. Each count is compared with the one before it, so that a slow rise or fall is no scatter.
+    """
+
+    __slots__ = ("_began", "_count", "_counts", "_seconds", "factor")
+
+    def __init__(self, seconds: Seconds) -> None:
+        """`seconds`: the length of a span."""
+        self._seconds = seconds
+        self._counts: deque[float] = deque(maxlen=SPANS)
+        self._began: Seconds | None = None  # when the span of this moment began
+        self._count = 0.0
+        self.factor = 1.0  # by which they scatter more; never less than 1
+
+    def add(self, number: float, now: Seconds) -> None:
+        """Take in what came between the last look and this one. The first look only begins to count."""
+        if self._began is None:
+            self._began = now
+            return
+        self._count += number
+        if now - self._began >= self._seconds:
+            self._counts.append(self._count)
+            self._began, self._count = now, 0.0
+            self.factor = self._factor()
+
+    def _factor(self) -> float:
+        counts, whole = self._counts, sum(self._counts)
+        if len(counts) < FEW or whole <= 0.0:
+            return 1.0
+        variance = sum((after - before) ** 2 for before, after in pairwise(counts)) / (2 * (len(counts) - 1))
+        return max(1.0, sqrt(variance * len(counts) / whole))
 
 
 class Held:
