@@ -27,6 +27,7 @@ COMMANDS = {
     "sim": "sim:sim",
     "plan": "plan:plan",
     "check": "check:check",
+    "drain": "drain:drain",
 }
 
 
