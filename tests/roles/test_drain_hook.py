@@ -37,7 +37,7 @@ def test_it_returns_when_what_was_accepted_is_answered_and_nothing_new_was_taken
         refused = server.post("/v1/inference", {"input": "second"})
         assert (refused.status, refused.json()["error"]) == (503, "SERVICE_DRAINING")
         assert not asked.done()
-        (tmp_path / "open").touch()
+        server.open()
         assert asked.result().json() == {"drained": True, "unfinished": 0}
         assert accepted.result().status == 200
         assert server.admin("/livez").status == 200
