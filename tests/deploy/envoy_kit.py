@@ -31,7 +31,9 @@ ENVOY = str(Path(sys.executable).with_name("envoy"))
 Zones = Mapping[str, Sequence[str]]  # the URLs of the gateways in each
 
 
-def installed(folder: Path, changes: Mapping[str, str] | None = None, ports: tuple[int, int] = (8443, 9901)) -> Path:
+def installed(
+    folder: Path, changes: Mapping[str, str] | None = None, ports: tuple[int, int] = (8443, 9901)
+) -> Path:
     """The files in this folder, as if it were /etc/envoy; returns the first. `changes`: of its text."""
     for name in FILES:
         text = (FOLDER / name).read_text()
@@ -75,9 +77,13 @@ class Edge:
         return found
 
     def healthy(self) -> set[str]:
-        return {url for url, said in self.gateways().items() if said == {**said, "eds_health_status": "HEALTHY"} and not {
-            "failed_active_health_check", "failed_outlier_check", "pending_active_hc"
-        } & {name for name, value in said.items() if value}}
+        return {
+            url
+            for url, said in self.gateways().items()
+            if said == {**said, "eds_health_status": "HEALTHY"}
+            and not {"failed_active_health_check", "failed_outlier_check", "pending_active_hc"}
+            & {name for name, value in said.items() if value}
+        }
 
     def count(self, name: str) -> int:
         """A figure of Envoy's own, by its whole name; 0 if it has none."""
@@ -87,14 +93,23 @@ class Edge:
     def log(self) -> list[dict[str, Any]]:
         """The lines of its access log."""
         call(self.admin_url, "POST", "/reopen_logs")
-        return [json.loads(line) for line in (self.folder / "log").read_text().splitlines() if line.startswith("{")]
+        return [
+            json.loads(line)
+            for line in (self.folder / "log").read_text().splitlines()
+            if line.startswith("{")
+        ]
 
     def ask(self, body: bytes, token: str = "", **headers: str) -> Answer:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         if token:
             named["authorization"] = f"Bearer {token}"
         return call(
-            self.url, "POST", "/v1/inference", body, {"content-type": "application/json", **named}, tls=self.tls
+            self.url,
+            "POST",
+            "/v1/inference",
+            body,
+            {"content-type": "application/json", **named},
+            tls=self.tls,
         )
 
 
@@ -133,18 +148,28 @@ def envoy(
     pair.key.rename(folder / "tls.key")
     (folder / "gateways.yaml").write_text(yaml.safe_dump(_endpoints("gateways", zones)))
     (folder / "envoys.yaml").write_text(
-        yaml.safe_dump(_endpoints("envoys", {name: [f"http://127.0.0.{n + 2}:1"] for n, name in enumerate(zones)}))
+        yaml.safe_dump(
+            _endpoints("envoys", {name: [f"http://127.0.0.{n + 2}:1"] for n, name in enumerate(zones)})
+        )
     )
     command = [
         ENVOY, "-c", str(config), "--service-zone", zone, "--service-node", "edge", "--concurrency", "1",
         "--disable-hot-restart", "--log-level", "warning",
     ]  # fmt: skip
     variables = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
-    with (folder / "log").open("wb") as log, subprocess.Popen(
-        command, env=variables, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-    ) as process:
+    with (
+        (folder / "log").open("wb") as log,
+        subprocess.Popen(
+            command, env=variables, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+        ) as process,
+    ):
         edge = Edge(
-            f"https://127.0.0.1:{port}", f"http://127.0.0.1:{port + 1}", authority.trusting(), folder, authority, process
+            f"https://127.0.0.1:{port}",
+            f"http://127.0.0.1:{port + 1}",
+            authority.trusting(),
+            folder,
+            authority,
+            process,
         )
         try:
             eventually(lambda: _ready(edge))

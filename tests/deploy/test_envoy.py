@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
-
 from envoy_kit import ENVOY, Edge, envoy, installed
+
 from server import PATIENT, Server, call, eventually, held, running
 from token_kit import pem, sign
 
@@ -32,7 +33,7 @@ PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 def token(**claims: object) -> str:
-    said = {"iss": ISSUER, "aud": AUDIENCE, **claims}
+    said: dict[str, Any] = {"iss": ISSUER, "aud": AUDIENCE, **claims}
     return sign("RS256", "r0", at=time.time(), **said).decode()
 
 
@@ -59,7 +60,16 @@ def edge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
 
 
 def test_envoy_takes_the_configuration_as_it_is_but_for_folders(tmp_path: Path) -> None:
-    words = ["--mode", "validate", "-c", str(installed(tmp_path)), "--service-node", "edge-1", "--service-zone", "zone-a"]
+    words = [
+        "--mode",
+        "validate",
+        "-c",
+        str(installed(tmp_path)),
+        "--service-node",
+        "edge-1",
+        "--service-zone",
+        "zone-a",
+    ]
     done = subprocess.run([ENVOY, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "eprecated" not in done.stderr
@@ -79,7 +89,8 @@ def test_http_2_is_spoken_to_whoever_offers_it(edge: Edge) -> None:
     for version, name in (("--http2", "2"), ("--http1.1", "1.1")):
         words = [
             "curl", "-sS", version, "--cacert", str(edge.authority.save(edge.folder)), f"{edge.url}/v1/inference",
-            "-H", f"Authorization: Bearer {token()}", "-H", "content-type: application/json", "-d", '{"input": "hello"}',
+            "-H", f"Authorization: Bearer {token()}", "-H", "content-type: application/json",
+            "-d", '{"input": "hello"}',
             "-o", "/dev/null", "-w", "%{http_version} %{http_code}",
         ]  # fmt: skip
         done = subprocess.run(words, capture_output=True, text=True, check=True)
@@ -109,8 +120,11 @@ def test_requests_stay_in_the_zone_of_their_envoy(edge: Edge) -> None:
 
 
 def test_more_than_the_bound_of_one_envoy_is_refused_with_a_time_to_come_again(tmp_path: Path) -> None:
-    few = {"max_tokens: 20000, tokens_per_fill: 2000, fill_interval: 0.1s": "max_tokens: 1, tokens_per_fill: 1, fill_interval: 3600s"}
-    with serving(tmp_path) as server, envoy(tmp_path / "envoy", {"zone-a": [server.url]}, changes=few) as edge:
+    few = {"max_tokens: 20000": "max_tokens: 1", "fill_interval: 0.1s": "fill_interval: 3600s"}
+    with (
+        serving(tmp_path) as server,
+        envoy(tmp_path / "envoy", {"zone-a": [server.url]}, changes=few) as edge,
+    ):
         first, second = (edge.ask(b'{"input": "hello"}', token()) for _ in range(2))
         assert first.status == 200
         assert (second.status, second.json()["error"]) == (429, "QUOTA_EXCEEDED")

@@ -7,14 +7,14 @@ from pathlib import Path
 from random import Random
 
 import pytest
-
 from envoy_kit import Edge, envoy
+from test_envoy import BEHIND, token
+
 from history import Ask, History, asks, poisson
 from installation import Installation, installation
 from open_loop import drive
 from own_ports import free_port
 from server import eventually
-from test_envoy import BEHIND, token
 from token_kit import pem
 
 RATE = 50.0  # a second

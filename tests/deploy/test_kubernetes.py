@@ -1,5 +1,5 @@
-"""The manifests of deploy/kubernetes, rendered, and held against the schemas of Kubernetes and of KEDA, against each
-other, and against what the command line and the configuration know."""
+"""The manifests of deploy/kubernetes, rendered, and held against the schemas of Kubernetes and of KEDA, against
+each other, and against what the command line and the configuration know."""
 
 import json
 import os
@@ -13,7 +13,6 @@ import pytest
 import typer.main
 import yaml
 from jsonschema import Draft202012Validator, ValidationError
-
 from manifests import (
     FOLDER,
     OVERLAYS,
@@ -29,6 +28,7 @@ from manifests import (
     rendered,
     selects,
 )
+
 from penstock.cli.app import app_for
 from penstock.config import Config, doubts, load
 from penstock.server.life import FAREWELL
@@ -36,8 +36,10 @@ from penstock.server.life import FAREWELL
 VERSIONS = ("1.31", "1.33", "1.35", "1.37")
 # Of Kubernetes itself. The validator passes whatever it does not know.
 OWN = {"v1", "apps/v1", "autoscaling/v2", "policy/v1", "networking.k8s.io/v1", "rbac.authorization.k8s.io/v1"}
-# Kinds that Kubernetes itself does not have; their schemas are ours, after the definitions that their projects publish.
-FOREIGN = {path.stem: yaml.safe_load(path.read_text()) for path in (Path(__file__).parent / "schemas").glob("*.yaml")}
+# Kinds that Kubernetes itself does not have. The schemas are ours, after what their projects publish.
+FOREIGN = {
+    path.stem: yaml.safe_load(path.read_text()) for path in (Path(__file__).parent / "schemas").glob("*.yaml")
+}
 # Seconds that a hook, a signal and the end of a process take, on a machine that is busy.
 AROUND_A_DRAIN = 15.0
 
@@ -119,7 +121,12 @@ def test_each_command_option_and_variable_is_one_that_penstock_knows(overlay: st
         assert role == pod.role
         (((path, _),),) = (tuple(pod.files()),)
         assert words[words.index("--config") + 1] == path
-        hook = pod.container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", ["penstock", "drain"])
+        hook = (
+            pod.container.get("lifecycle", {})
+            .get("preStop", {})
+            .get("exec", {})
+            .get("command", ["penstock", "drain"])
+        )
         for command, arguments in ((role, words), (hook[1], hook[2:])):
             options = {option for parameter in known[command].params for option in parameter.opts}
             assert {word for word in arguments if word.startswith("-")} <= options
@@ -127,7 +134,10 @@ def test_each_command_option_and_variable_is_one_that_penstock_knows(overlay: st
         ours = {name for name in pod.environment() if name.startswith("PENSTOCK_")}
         assert {source for source in config.sources.values() if source.startswith("PENSTOCK_")} == ours
         # That everything listens everywhere is what a network policy, the token and the keys are for.
-        assert {doubt.split(" ")[0] for doubt in doubts(config, over_redis=True)} == {"server.host", "server.admin_host"}
+        assert {doubt.split(" ")[0] for doubt in doubts(config, over_redis=True)} == {
+            "server.host",
+            "server.admin_host",
+        }
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -155,7 +165,10 @@ def test_a_pod_has_longer_to_end_than_its_drain_takes_and_longer_to_start_than_i
         start = max((model.start_timeout for model in config.models.values()), default=0.0)
         if pod.role == "worker":
             assert probe["periodSeconds"] * probe["failureThreshold"] > start
-            assert pod.owner["spec"]["progressDeadlineSeconds"] > probe["periodSeconds"] * probe["failureThreshold"]
+            assert (
+                pod.owner["spec"]["progressDeadlineSeconds"]
+                > probe["periodSeconds"] * probe["failureThreshold"]
+            )
         else:
             # Such a process is not ready as long as no batcher or no worker is; that is no reason to start it anew.
             assert probe["httpGet"]["path"] == "/livez"
@@ -203,7 +216,9 @@ def test_whatever_names_another_object_names_one_that_is_there(overlay: str) -> 
     for pool in of_kind(overlay, "InferencePool"):
         (pod,) = [each for each in there if selects(pool["spec"]["selector"], each.labels)]
         assert [pod.port(port["number"]) for port in pool["spec"]["targetPorts"]] == [pod.port("http")]
-    namespaces = {each["metadata"].get("namespace") for each in rendered(overlay) if each["kind"] != "Namespace"}
+    namespaces = {
+        each["metadata"].get("namespace") for each in rendered(overlay) if each["kind"] != "Namespace"
+    }
     assert namespaces == {each["metadata"]["name"] for each in of_kind(overlay, "Namespace")}
 
 
@@ -215,7 +230,9 @@ def test_the_secrets_that_pods_read_are_in_the_file_or_in_the_documents(overlay:
         for each in pod.container["env"]:
             if "secretKeyRef" in each.get("valueFrom", {}):
                 wanted = each["valueFrom"]["secretKeyRef"]
-                assert wanted["key"] in secrets.get(wanted["name"], told if wanted["name"] == "penstock" else ())
+                assert wanted["key"] in secrets.get(
+                    wanted["name"], told if wanted["name"] == "penstock" else ()
+                )
 
 
 def _ports(pod: Pod) -> set[str | int]:
@@ -244,7 +261,10 @@ def test_nobody_but_the_autoscaler_has_a_token_and_it_may_only_scale_the_workers
     (binding,) = of_kind(overlay, "RoleBinding")
     (subject,) = binding["subjects"]
     (account,) = of_kind(overlay, "ServiceAccount")
-    assert (subject["name"], subject["namespace"]) == (account["metadata"]["name"], account["metadata"]["namespace"])
+    assert (subject["name"], subject["namespace"]) == (
+        account["metadata"]["name"],
+        account["metadata"]["namespace"],
+    )
     (autoscaler,) = [pod for pod in pods(overlay) if pod.role == "autoscaler"]
     assert autoscaler.spec["serviceAccountName"] == account["metadata"]["name"]
     assert rule["resourceNames"] == [autoscaler.environment()["PENSTOCK_AUTOSCALER_DEPLOYMENT"]]

@@ -1,20 +1,16 @@
-"""The pods of deploy/kubernetes as processes here: started with the very arguments and variables of their manifests, asked
-by their probes, and ended by their hooks."""
+"""The pods of deploy/kubernetes as processes here: started with the very arguments and variables of their manifests,
+asked by their probes, and ended by their hooks."""
 
 import os
-import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from uuid import uuid4
 
 import pytest
+from manifests import SECRET, Pod, pods
 
 from installation import Member
-from manifests import SECRET, Pod, pods
 from redis_servers import VALKEY, redis_server
 from server import PENSTOCK, Answer, call, eventually
 
@@ -36,13 +32,16 @@ class Running:
         return call(self.process.admin_url, "GET", asked["path"])
 
     def well(self) -> bool:
-        return all(self.probe(name).status == 200 for name in ("startupProbe", "livenessProbe", "readinessProbe"))
+        return all(
+            self.probe(name).status == 200 for name in ("startupProbe", "livenessProbe", "readinessProbe")
+        )
 
     def pre_stop(self) -> "subprocess.CompletedProcess[str]":
         command = self.pod.container["lifecycle"]["preStop"]["exec"]["command"]
         assert command[0] == "penstock"
         return subprocess.run(
-            [str(PENSTOCK), *command[1:]], env={**self.process.environment, "PENSTOCK_ADMIN": self.process.admin_url},
+            [str(PENSTOCK), *command[1:]],
+            env={**self.process.environment, "PENSTOCK_ADMIN": self.process.admin_url},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
 
@@ -56,7 +55,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Runn
     with ExitStack() as stack:
         (valkey,) = [pod for pod in pods("production") if pod.role == "valkey"]
         words = [word for word in valkey.container["args"][1:] if word not in ("--dir", "/data")]
-        expanded = [valkey.environment()["REDISCLI_AUTH"] if word == "$(REDISCLI_AUTH)" else word for word in words]
+        expanded = [
+            valkey.environment()["REDISCLI_AUTH"] if word == "$(REDISCLI_AUTH)" else word for word in words
+        ]
         redis = stack.enter_context(redis_server(VALKEY, *expanded))
         running = {}
         for number, role in enumerate(ROLES):
@@ -79,7 +80,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Runn
         yield running
 
 
-def test_each_pod_answers_its_probes_without_a_token_and_all_else_only_with_it(cluster: dict[str, Running]) -> None:
+def test_each_pod_answers_its_probes_without_a_token_and_all_else_only_with_it(
+    cluster: dict[str, Running],
+) -> None:
     for each in cluster.values():
         eventually(each.well)
         for path in ("/metrics", "/internal/health"):
@@ -98,7 +101,9 @@ def test_a_client_with_a_key_is_served(cluster: dict[str, Running]) -> None:
     )  # fmt: skip
     key = made.stdout.split()[0]
     headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
-    eventually(lambda: call(gateway.url, "POST", "/v1/inference", b'{"input": "hello"}', headers).status == 200)
+    eventually(
+        lambda: call(gateway.url, "POST", "/v1/inference", b'{"input": "hello"}', headers).status == 200
+    )
     assert call(gateway.url, "GET", "/health").status == 200
 
 

@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from up_kit import Started, started
+
 from own_ports import free_port
 from server import CHANGING, PATIENT, PENSTOCK, Server, call, eventually, held, running
-from up_kit import Started, started
 
 SLOW = """
 import os, time
@@ -64,12 +65,17 @@ def test_a_drain_that_is_too_short_says_how_many_are_open(tmp_path: Path) -> Non
 def test_a_web_page_cannot_ask_for_it_nor_anybody_by_a_link() -> None:
     with running("sim:1ms") as server:
         assert server.admin("/drain", "POST", headers={}).status == 403
-        assert server.admin("/drain", "POST", headers={**CHANGING, "origin": "http://evil.example"}).status == 403
+        assert (
+            server.admin("/drain", "POST", headers={**CHANGING, "origin": "http://evil.example"}).status
+            == 403
+        )
         assert server.admin("/drain").status == 405
         assert server.admin("/readyz").status == 200
 
 
-def test_a_server_that_still_loads_has_nothing_to_finish_and_is_not_ready_when_it_has_loaded(tmp_path: Path) -> None:
+def test_a_server_that_still_loads_has_nothing_to_finish_and_is_not_ready_when_it_has_loaded(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "slow.py").write_text(SLOW)
     admin = f"http://127.0.0.1:{(port := free_port())}"
     words = ("serve", "slow.py:batch", "--port", "0", "--admin-port", str(port), "--quiet")

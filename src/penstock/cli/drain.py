@@ -1,5 +1,5 @@
-"""`penstock drain`: has a running process finish what it has accepted, before something stops it. It asks the admin plane
-over HTTP (`ask_admin.py`)."""
+"""`penstock drain`: has a running process finish what it has accepted, before something stops it. It asks the admin
+plane over HTTP (`ask_admin.py`)."""
 
 from typing import Annotated
 
@@ -14,7 +14,9 @@ def drain(
     admin: Admin = USUAL,
     wait: Annotated[
         str,
-        typer.Option("--wait", help="Longest wait for the answer; above server.drain and server.drain_grace."),
+        typer.Option(
+            "--wait", help="Longest wait for the answer; above server.drain and server.drain_grace."
+        ),
     ] = "10m",
 ) -> int:
     """Let a process take nothing new, and wait until it has answered what it has accepted. Then stop it.

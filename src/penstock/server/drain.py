@@ -1,7 +1,7 @@
 """The drain of a role: it says that it is not ready, takes nothing new, and finishes what it has accepted.
 
-`life.py` makes one for each process. A signal begins it, or `/drain` on the admin plane, which a supervisor asks before
-it sends the signal. Whoever is second joins the drain that is under way.
+`life.py` makes one for each process. A signal begins it, or `/drain` on the admin plane, which a supervisor asks
+before it sends the signal. Whoever is second joins the drain that is under way.
 """
 
 import asyncio
