@@ -1,5 +1,5 @@
-"""The pods of deploy/kubernetes as processes here: started with the very arguments and variables of their manifests,
-asked by their probes, and ended by their hooks."""
+"""The pods of deploy/kubernetes as processes here: started with the very arguments and variables of their
+manifests, asked by their probes, and ended by their hooks."""
 
 import os
 import subprocess
