@@ -5,7 +5,6 @@ with two_machines("10.0.0.5", "10.0.0.6") as (first, second):
     first.unplug()
 """
 
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -50,13 +49,13 @@ def _held(command: Sequence[str]) -> "subprocess.Popen[bytes]":
     process = subprocess.Popen(
         [*command, *FOR_EVER], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    ours = os.readlink("/proc/self/ns/net")
+    ours = Path("/proc/self/ns/net").readlink()
 
     def there() -> bool:
         if process.poll() is not None:
             pytest.skip("network namespaces are not allowed here")
         here = Path(f"/proc/{process.pid}")
-        return os.readlink(here / "ns/net") != ours and (here / "cmdline").read_bytes().startswith(b"sleep")
+        return (here / "ns/net").readlink() != ours and (here / "cmdline").read_bytes().startswith(b"sleep")
 
     eventually(there)
     return process

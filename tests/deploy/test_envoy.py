@@ -1,34 +1,24 @@
 """The files of deploy/envoy, with the real Envoy before real gateways."""
 
+import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from envoy_kit import ENVOY, Edge, envoy, installed
+from envoy_kit import ENVOY, ROOT, Edge, envoy, installed
 
 from server import PATIENT, Server, call, eventually, held, running
 from token_kit import pem, sign
 
 ISSUER, AUDIENCE = "https://issuer.example", "penstock"
-# As docs/kubernetes.md has it. The key is that of the identity provider of the tests.
-BEHIND = f"""
-[server]
-drain_grace = "3s"
-[api]
-overload_status = 429
-[auth]
-mode = "jwt"
-[auth.jwt]
-issuer = "{ISSUER}"
-audience = ["{AUDIENCE}"]
-algorithms = ["RS256"]
-key_file = "%s"
-"""
+KEY = "/etc/penstock/issuer.pem"
+# What the documents say is to be set at the gateways.
+(BEHIND,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/kubernetes.md").read_text(), re.DOTALL)
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
@@ -37,14 +27,27 @@ def token(**claims: object) -> str:
     return sign("RS256", "r0", at=time.time(), **said).decode()
 
 
+def behind(changes: Mapping[str, str]) -> str:
+    """The configuration of a gateway behind Envoy, with some of it changed."""
+    text = BEHIND
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
 def serving(
     folder: Path, target: str = "sim:1ms", more: str = PATIENT, *, status: int = 429
 ) -> AbstractContextManager[Server]:
     """A gateway that ends at once: nobody is sent to it any more by then."""
     key = folder / "key.pem"
     key.write_bytes(pem("RS256"))
-    config = (BEHIND % key).replace("429", str(status)).replace("drain_grace", "# drain_grace")
-    return running(target, config=config + more)
+    changes = {
+        KEY: str(key),
+        "overload_status = 429": f"overload_status = {status}",
+        "drain_grace": "# drain_grace",
+    }
+    return running(target, config=behind(changes) + more)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 from envoy_kit import Edge, envoy
-from test_envoy import BEHIND, token
+from test_envoy import KEY, behind, token
 
 from history import Ask, History, asks, poisson
 from installation import Installation, installation
@@ -28,7 +28,7 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     key.write_bytes(pem("RS256"))
     long = bool(request.config.getoption("--chaos-long"))
     with installation(
-        folder, batchers=1, workers=2, slots=1, delay=0.05, config=BEHIND % key, long=long
+        folder, batchers=1, workers=2, slots=1, delay=0.05, config=behind({KEY: str(key)}), long=long
     ) as found:
         for gateway in found.gateways:  # each comes back where it was, as it does on a machine of its own
             gateway.kill()

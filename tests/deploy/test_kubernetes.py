@@ -4,6 +4,7 @@ each other, and against what the command line and the configuration know."""
 import json
 import os
 import re
+from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -33,13 +34,14 @@ from penstock.cli.app import app_for
 from penstock.config import Config, doubts, load
 from penstock.server.life import FAREWELL
 
-VERSIONS = ("1.31", "1.33", "1.35", "1.37")
+VERSIONS = ("1.31", "1.34", "1.37")
 # Of Kubernetes itself. The validator passes whatever it does not know.
 OWN = {"v1", "apps/v1", "autoscaling/v2", "policy/v1", "networking.k8s.io/v1", "rbac.authorization.k8s.io/v1"}
 # Kinds that Kubernetes itself does not have. The schemas are ours, after what their projects publish.
 FOREIGN = {
     path.stem: yaml.safe_load(path.read_text()) for path in (Path(__file__).parent / "schemas").glob("*.yaml")
 }
+DOCUMENT = (ROOT / "docs" / "kubernetes.md").read_text()
 # Seconds that a hook, a signal and the end of a process take, on a machine that is busy.
 AROUND_A_DRAIN = 15.0
 
@@ -225,7 +227,7 @@ def test_whatever_names_another_object_names_one_that_is_there(overlay: str) -> 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_the_secrets_that_pods_read_are_in_the_file_or_in_the_documents(overlay: str) -> None:
     secrets = {each["metadata"]["name"]: set(each["data"]) for each in of_kind(overlay, "Secret")}
-    told = set(re.findall(r"--from-literal=([a-z-]+)=", (ROOT / "docs" / "kubernetes.md").read_text()))
+    told = set(re.findall(r"--from-literal=([a-z-]+)=", DOCUMENT))
     for pod in pods(overlay):
         for each in pod.container["env"]:
             if "secretKeyRef" in each.get("valueFrom", {}):
@@ -314,18 +316,35 @@ def test_one_slot_has_one_device() -> None:
     assert worker.owner["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
 
 
+def overlay_of(kustomization: Mapping[str, object], folder: Path) -> str:
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+    return str(folder)
+
+
 def test_a_redis_of_ones_own_takes_the_place_of_valkey(tmp_path: Path) -> None:
-    kustomization = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": [os.path.relpath(FOLDER / "base", tmp_path)],
-        "components": [os.path.relpath(FOLDER / "components" / "redis-address", tmp_path)],
+    parts = {"resources": ["base"], "components": ["components/redis-address"]}
+    inside = {
+        key: [os.path.relpath(FOLDER / each, tmp_path) for each in those] for key, those in parts.items()
     }
-    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
-    overlay = str(tmp_path)
+    overlay = overlay_of(inside, tmp_path)
     assert {pod.role for pod in pods(overlay)} == set(ROLES)
     assert not of_kind(overlay, "StatefulSet")
     assert "penstock-valkey" not in {each["metadata"]["name"] for each in of_kind(overlay, "Service")}
     for pod in pods(overlay):
         assert pod.environment()["PENSTOCK_REDIS_URL"] == SECRET["redis-url"]
         assert "VALKEY_PASSWORD" not in pod.environment()
+
+
+def test_the_overlay_that_the_documents_show_has_another_image_and_another_configuration(
+    tmp_path: Path,
+) -> None:
+    (text,) = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.DOTALL)
+    shown = yaml.safe_load(text)
+    for key in ("resources", "components"):
+        shown[key] = [os.path.relpath(ROOT / each.removeprefix("penstock/"), tmp_path) for each in shown[key]]
+    (tmp_path / "penstock.toml").write_text("[models.mine]\ntarget = 'app.py:predict'\n")
+    overlay = overlay_of(shown, tmp_path)
+    (worker,) = [pod for pod in pods(overlay) if pod.role == "worker"]
+    assert worker.container["image"] == "ghcr.io/you/your-model:7"
+    assert worker.container["resources"]["limits"]["nvidia.com/gpu"] == 1
+    assert dict(worker.files()) == {"/etc/penstock/penstock.toml": (tmp_path / "penstock.toml").read_text()}

@@ -1,5 +1,5 @@
-"""The guide to two machines in docs/production.md, in two network namespaces: its configuration, its commands and the
-units that it names."""
+"""The guide to two machines in docs/production.md, in two network namespaces: its configuration, its commands and
+the units that it names."""
 
 import os
 import re
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from machines import Machine, two_machines
 
 from installation import Member
-from machines import Machine, two_machines
 from redis_servers import VALKEY, binary
 from server import PENSTOCK, eventually
 
@@ -60,7 +60,9 @@ class Site:
 
     def status(self, machine: Machine, url: str) -> str:
         """What a GET is answered; 000 if nobody is there."""
-        done = machine.run("curl", "-s", "-m", "60", "-o", "/dev/null", "-w", "%{http_code}", "--noproxy", "*", url)
+        done = machine.run(
+            "curl", "-s", "-m", "60", "-o", "/dev/null", "-w", "%{http_code}", "--noproxy", "*", url
+        )
         return done.stdout
 
 
@@ -91,7 +93,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             member.wait()
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("PENSTOCK_")}
         made = subprocess.run(
-            first.inside(str(PENSTOCK), *create[1:]), cwd=here, env=inherited, capture_output=True, text=True, check=True
+            first.inside(str(PENSTOCK), *create[1:]),
+            cwd=here,
+            env=inherited,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         yield Site(first, second, members, made.stdout.split()[0])
 

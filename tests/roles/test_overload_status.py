@@ -1,4 +1,4 @@
-"""`api.overload_status`: an overloaded server says 429 at every door, and a server that stops says 503 all the same."""
+"""`api.overload_status`: an overloaded server says 429 at every door, and one that stops says 503 all the same."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -2,8 +2,8 @@
 
 `roles/data_plane.py` puts it between the edge and the data plane, if the status is another. Some load balancers
 take out a server that answers 5xx a few times in a row. But an overloaded gateway is well, and its neighbours are
-as busy. Only `SERVICE_OVERLOADED` gets the other status, in the shape of whatever door. A server that stops, or cannot reach
-Redis, still says 503.
+as busy. Only `SERVICE_OVERLOADED` gets the other status, in the shape of whatever door. A server that stops, or
+cannot reach Redis, still says 503.
 """
 
 from penstock.edge.answer import Answer
