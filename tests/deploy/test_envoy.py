@@ -18,6 +18,7 @@ from token_kit import pem, sign
 ISSUER, AUDIENCE = "https://issuer.example", "penstock"
 KEY = "/etc/penstock/issuer.pem"
 # What the documents say is to be set at the gateways.
+BEHIND: str
 (BEHIND,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/kubernetes.md").read_text(), re.DOTALL)
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
