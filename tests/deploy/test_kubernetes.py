@@ -198,7 +198,7 @@ def test_whatever_names_another_object_names_one_that_is_there(overlay: str) -> 
                 assert any(each.port(port["port"]) for each in chosen if port["port"] in _ports(each))
         for rule in policy["spec"].get("egress", ()):
             for to in rule.get("to", ()):
-                if "namespaceSelector" not in to:
+                if set(to) == {"podSelector"}:
                     reached = [each for each in there if selects(to["podSelector"], each.labels)]
                     assert all(_ports(each) >= {port["port"] for port in rule["ports"]} for each in reached)
                     assert reached
