@@ -1,4 +1,4 @@
-"""How many answers a second one client gets: `map` over an echo, one core for the client, the others for the server.
+"""How many answers a second one client gets: `map` over an echo, a core for the client and one for the server.
 
     python -m benchmarks.client_map
 
