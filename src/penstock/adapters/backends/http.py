@@ -4,7 +4,8 @@ worker's slot owns one and hands it a batch at a time; `roles/backends.py` makes
 The inputs go out as the bytes they came in, and the outputs come back as the bytes the endpoint wrote: only the
 JSON around them is read. What can go wrong, and the error that it becomes:
 
-    no connection, 429, 503                                 BackendUnavailable
+    429, or 503 that says when to come again                BackendBusy
+    no connection, 503                                      BackendUnavailable
     any other 5xx that says "out of memory"                 BackendOutOfMemory
     any other status, not JSON, not the shape, not n        BatchRejected
     cut off before its answer, or in the middle of it       BackendCrashed
@@ -30,6 +31,7 @@ from penstock.adapters.backends.getting_ready import getting_ready, not_in_time
 from penstock.adapters.backends.http_answer import HEADER, SHOWN, AnswerReader
 from penstock.adapters.backends.out_of_memory import says_out_of_memory
 from penstock.adapters.backends.trace import trace_of
+from penstock.adapters.backends.wanted_later import refused_for_now, seconds_in
 from penstock.errors import (
     BackendCrashed,
     BackendOutOfMemory,
@@ -228,9 +230,10 @@ class HttpBackend:
         """Returns the body of a good answer, never more than allowed. Any other answer raises an error, and the
         rest of it is not read."""
         if response.status in (429, 503):
-            wait = response.headers.get("Retry-After", "")
-            raise BackendUnavailable(
-                f"endpoint answered {response.status}", retry_after=float(wait) if wait.isdecimal() else None
+            raise refused_for_now(
+                f"endpoint answered {response.status}",
+                busy=response.status == 429,
+                wait=seconds_in(response.headers),
             )
         good = 200 <= response.status < 300
         limit = self._shape.max_response if good else SHOWN * 4
