@@ -21,7 +21,7 @@ from penstock.doors.results import accepted
 from penstock.doors.steps import Steps, at_once
 from penstock.doors.table import Table
 from penstock.doors.wishes import Media, media_of, prefers_task, wanted
-from penstock.edge.answer import with_fields
+from penstock.edge.answer import Answer, with_fields
 from penstock.edge.caller import Caller
 from penstock.edge.fields import NO_HEADERS, Headers, request_id, trace
 from penstock.edge.heads import POST, Head
@@ -62,13 +62,16 @@ class DataPlane:
         doors: Sequence[Door],
         make_id: Callable[[], str],
         doorman: Doorman | None = None,
+        nowhere: Callable[[Failure, str], Answer] = failed,
     ) -> None:
-        """`doorman`: finds out who asks. None: clients need not say who they are."""
+        """`doorman`: finds out who asks. None: clients need not say who they are. `nowhere`: makes the answer to a
+        failed request that led to no door."""
         self._inside = inside
         self._gateway = inside.gateway
         self._asynchronous = inside.gateway.asynchronous
         self._doorman = doorman
         self._make_id = make_id
+        self._nowhere = nowhere
         self._charges: Charges | None = None
         if doorman is not None and inside.limits.count_refused:
             self._charges = Charges(inside.gateway, doorman)
@@ -181,7 +184,7 @@ class DataPlane:
             if isinstance(door, AskingDoor):
                 await self._ask(caller, door, identity, _letter(door, body, headers, url))
             elif isinstance(door, TellingDoor):
-                visit = Visit(method.decode(), path, query, identity)
+                visit = Visit(method.decode(), path, query, identity, body)
                 await door.tell(visit, lambda answer: caller.respond(answer, visit.tenant))
         except Exception as exc:
             self._failed(caller, door, exc, headers)
@@ -301,7 +304,7 @@ class DataPlane:
             failure, about = Failure("INTERNAL", "the server failed; its log says how"), PenstockError("")
         asked = request_id(headers) or self._make_id()
         self._gateway.count(about, failure, asked)
-        answer = failed(failure, asked) if door is None else door.failure(failure, asked)
+        answer = self._nowhere(failure, asked) if door is None else door.failure(failure, asked)
         if isinstance(exc, MethodNotAllowed) and door is not None:
             answer = with_fields(answer, [("allow", ", ".join(door.methods))])
         elif isinstance(exc, OverQuota):

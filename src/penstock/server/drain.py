@@ -23,6 +23,11 @@ class Drained(Protocol):
         ...
 
     @property
+    def grpc(self) -> Edge | None:
+        """The edge for gRPC; None if there is no port for it."""
+        ...
+
+    @property
     def settings(self) -> LiveSettings:
         """What the role goes by. A signal lets it be read again."""
         ...
@@ -81,6 +86,8 @@ class Drain:
         role.retire()
         if role.edge is not None:
             role.edge.retire()  # from now on each answer ends its connection, so that clients go elsewhere
+        if role.grpc is not None:
+            role.grpc.retire()
         log.info("draining", extra={"waiting": role.unfinished, "at_most_seconds": server.drain})
         if role.edge is not None and server.drain_grace:
             await asyncio.sleep(server.drain_grace)

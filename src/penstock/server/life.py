@@ -32,7 +32,7 @@ class Role(Drained, Protocol):
 
     @property
     def tls(self) -> ServerTls | None:
-        """The TLS of its edge; None without TLS."""
+        """The TLS of its edges; None without TLS."""
         ...
 
     @property
@@ -66,6 +66,9 @@ async def live(make: Callable[[asyncio.AbstractEventLoop], Role], config: Config
     data = tls = None
     if role.edge is not None:
         data = DataListener(role.edge, bind(server.host, server.port, "--port or --host"))
+        if role.grpc is not None:
+            bound = bind(server.host, server.grpc_port or 0, "--grpc-port")
+            data.beside = DataListener(role.grpc, bound, scheme="grpc")
         tls = role.tls
     elif config.tls.admin:
         tls = server_tls(config)
