@@ -26,6 +26,7 @@ COMMANDS = {
     "bench": "bench:bench",
     "sim": "sim:sim",
     "plan": "plan:plan",
+    "tune": "tune:tune",
     "check": "check:check",
 }
 
