@@ -14,6 +14,7 @@ from benchmarks import (
     added_latency,
     autoscaling,
     cache_miss,
+    client_map,
     everything_on,
     fairness,
     first_minute,
@@ -55,6 +56,7 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
     scraping.NAME: scraping.main,
     hot_keys.NAME: hot_keys.main,
     cache_miss.NAME: cache_miss.main,
+    client_map.NAME: client_map.main,
     redis_throughput.NAME: redis_throughput.main,
     redis_everything.NAME: redis_everything.main,
     redis_pacing.NAME: redis_pacing.main,
@@ -62,7 +64,7 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
     redis_scaling.NAME: redis_scaling.main,
 }
 LARGE = (redis_headline.NAME, redis_scaling.NAME)
-NO_SECONDS = (waiting.NAME, lengths.NAME, autoscaling.NAME, simulator.NAME)
+NO_SECONDS = (waiting.NAME, lengths.NAME, autoscaling.NAME, simulator.NAME, client_map.NAME)
 WHOLE_SECONDS = (  # wrk knows no others
     cache_miss.NAME,
     everything_on.NAME,

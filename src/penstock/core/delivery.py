@@ -7,6 +7,7 @@ what waits, and `batcher` withdraws requests. Nothing here reads a clock: `now` 
     one member may be to blame, more than one member  → both halves at once, each on its own
     no answer in time, more than one member           → eight parts at once: each further hang costs a time limit
     too large for memory, more than one member        → two even halves at once; this counts as no attempt
+    not begun (handed ahead, or wanted later)         → the whole batch again at once; this counts as no attempt
     nobody to blame (the backend was not there)       → the whole batch again, after a back-off
     a single request                                  → again after a back-off, until its attempts are spent;
                                                         one that ran out of a shortened time limit has one more
@@ -139,14 +140,24 @@ class Delivery:
         return self.take_parts(batch, even_parts(batch.requests, 2), told, curve, next_id, now)
 
     def not_begun(
-        self, batch: Sealed, told: Failure, curve: ServiceCurve, next_id: int, now: Seconds
+        self,
+        batch: Sealed,
+        told: Failure,
+        curve: ServiceCurve,
+        next_id: int,
+        now: Seconds,
+        soonest: Seconds | None = None,
     ) -> list[GivenUp]:
-        """Take back a batch that its worker was handed ahead and has not begun. It is nobody's attempt, and costs
-        no budget. It goes again as it is: if its worker began it unseen and died of it, nobody else's request is
-        taken along."""
+        """Take back a batch that its worker has not begun: it was handed ahead, or the backend wants it later. It
+        is nobody's attempt, and costs no budget. It goes again as it is: if its worker began it unseen and died
+        of it, nobody else's request is taken along. `soonest`: when a worker can begin it, if that is known."""
         for request in batch.requests:
             without_queue_limit(request)
-        return self.take_parts(batch, [batch.requests], told, curve, next_id, now)
+        replies: list[GivenUp] = []
+        begins = now if soonest is None else soonest
+        alive = self._in_time(batch.requests, told, curve(batch.size), begins, replies)
+        self._wait(batch, alive, told, next_id, now, now)
+        return replies
 
     def take_parts(
         self,

@@ -4,6 +4,7 @@
 with the floor: the latency that no policy can beat.
 """
 
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -68,8 +69,8 @@ def study(
     )
 
 
-def costs_of(scenario: Scenario, schedule: Schedule) -> Sequence[float] | None:
-    """What each arrival costs, where that matters: the tokens of a trace."""
+def costs_of(scenario: Scenario, schedule: Schedule) -> "array[int] | None":
+    """Returns what each request costs; None where that makes no difference."""
     rules = scenario.rules
     by_cost = rules.max_cost < float("inf") or rules.group_lengths or scenario.service.length > 0.0
     return schedule.tokens if by_cost else None
