@@ -10,6 +10,7 @@ fixed        as many workers from beginning to end as may ever be asked for; and
 In virtual time. The GPU is like one that runs a language model: a batch takes two seconds. Each run begins with as
 many workers as may ever be asked for. Four traces: the Azure LLM traces of November 2023 as they were recorded
 (--traces says where they are), and two made from a seed: a day's swing, and levels that jump every ten minutes.
+With --first 1 each run begins with one worker, and the misses of the first minutes count.
 """
 
 import argparse
@@ -21,7 +22,6 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.figure import Check, Figure, Say, conduct, number, options
-from benchmarks.pacing import CREDIT
 from benchmarks.table import markdown_table
 from penstock.core.rules import BatchingRules
 from penstock.core.scaling.seen import ScalingRules
@@ -42,14 +42,17 @@ TRACES = {"Azure conversation": "azure_llm_2023_conv.csv", "Azure code": "azure_
 SWINGING = 24.0  # requests a second, the mean of a day
 HIGHEST, LEVEL, LEVELS = 40.0, 600.0, 24  # requests a second; seconds of one level; how many levels
 
+CREDIT = (
+    "The Azure traces are the Azure LLM inference traces of November 2023 (code and conversation), "
+    "© Microsoft Azure, AzurePublicDataset, CC-BY 4.0, as they were recorded."
+)
+
 Found = dict[str, dict[str, Staffed]]  # by traffic, then by the way of having workers
 
 
-def scenario(max_batch: int) -> Scenario:
+def scenario(max_batch: int, first: int) -> Scenario:
     rules = BatchingRules(max_batch=max_batch, processing=PATIENCE)
-    return Scenario(
-        parse_service(SERVICE), RULES.most, rules, queue_limit=PATIENCE / 2, request_limit=PATIENCE
-    )
+    return Scenario(parse_service(SERVICE), first, rules, queue_limit=PATIENCE / 2, request_limit=PATIENCE)
 
 
 def recorded(file: Path) -> Schedule:
@@ -72,9 +75,9 @@ def jumps(seed: int = 1, levels: int = LEVELS) -> Schedule:
     return Schedule(times, None, levels * LEVEL, "")
 
 
-def ways(schedule: Schedule, max_batch: int) -> dict[str, Staffed]:
-    """What each way of having workers makes of the schedule."""
-    play = scenario(max_batch)
+def ways(schedule: Schedule, max_batch: int, first: int = RULES.most) -> dict[str, Staffed]:
+    """What each way of having workers makes of the schedule. `first`: how many there are at the beginning."""
+    play = scenario(max_batch, first)
     found = {
         name: scaled(play, replace(RULES, rules=name), schedule, 0.0, OBJECTIVE)
         for name in ("predicted", "classic")
@@ -99,6 +102,9 @@ def fewest(play: Scenario, schedule: Schedule, missed: int) -> dict[str, Staffed
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = options(NAME, __doc__)
+    parser.add_argument(
+        "--first", type=int, default=RULES.most, help="workers at the beginning, where they come and go"
+    )
     parser.add_argument("--traces", type=Path, metavar="FOLDER", help="with azure_llm_2023_{code,conv}.csv")
     return parser.parse_args(argv)
 
@@ -109,15 +115,15 @@ def measure(given: argparse.Namespace, say: Say) -> Figure:
         traffics |= {name: recorded(given.traces / file) for name, file in TRACES.items()}
     found: Found = {}
     for name, schedule in traffics.items():
-        found[name] = ways(schedule, RECORDED if name in TRACES else MADE_UP)
+        found[name] = ways(schedule, RECORDED if name in TRACES else MADE_UP, given.first)
         for way, each in found[name].items():
             say(
                 f"{name}, {way}: {each.hours:.2f} worker-hours, {each.missed:,} of {each.summary.sent:,} missed"
             )
-    return figure(found)
+    return figure(found, given.first)
 
 
-def figure(found: Found) -> Figure:
+def figure(found: Found, first: int = RULES.most) -> Figure:
     header = ["traffic", "workers", "worker-hours", "mean", "most", "changes", "missed", "part", "p95", "p99"]
     rows = [_row(traffic, way, each) for traffic, played in found.items() for way, each in played.items()]
     left_out = [name for name in TRACES if name not in found]
@@ -126,7 +132,7 @@ def figure(found: Found) -> Figure:
         method=(
             f"Simulated: a batch takes 2 s, of up to {RECORDED} requests for the recorded traces and {MADE_UP} for"
             f" the others. A start takes {RULES.start:g} s, and a worker is paid for from then on. {RULES.least} to"
-            f" {RULES.most} workers, {RULES.most} at first; all other settings of the rules are the defaults."
+            f" {RULES.most} workers, {first} at first; all other settings of the rules are the defaults."
             f" Missed: refused, failed, or answered after more than {OBJECTIVE:g} s. Latencies in seconds."
         ),
         tables=[markdown_table(header, rows, left=2)],

@@ -4,7 +4,7 @@ import pytest
 from overview_kit import report, seen, standing, worker
 
 from penstock.overview.counts import Counts
-from penstock.overview.overview import ProcessLook
+from penstock.overview.overview import NOT_ASKED, ProcessLook
 from penstock.overview.reports import Report
 
 OK = {"SUCCESS": 100}
@@ -105,3 +105,8 @@ def test_a_process_that_does_not_answer_is_named() -> None:
     overview = seen(report(Counts(OK), standing(41.0)), processes=(here, away))
     assert overview.verdict.says == "gateway-2 does not answer: figures are missing."
     assert [each.told for each in overview.processes] == [True, False]
+
+
+def test_workers_and_autoscalers_are_not_asked() -> None:
+    there = tuple(ProcessLook(role, role, "h", 0.0, told=False) for role in NOT_ASKED)
+    assert seen(report(Counts(OK), standing(41.0)), processes=there).verdict.level == "good"

@@ -51,6 +51,10 @@ class WorkerLook(Struct):
     last_error: str
 
 
+# The roles of processes that nobody asks how they stand: their heartbeats say all of it.
+NOT_ASKED = ("worker", "autoscaler")
+
+
 class ProcessLook(Struct):
     """A process of an installation over Redis."""
 
@@ -58,7 +62,7 @@ class ProcessLook(Struct):
     role: str
     host: str
     last_seen: float  # seconds ago
-    told: bool  # whether its figures are in this overview; workers have none but those of their heartbeats
+    told: bool  # whether its figures are in this overview; a role that is `NOT_ASKED` has none
 
 
 class Overview(Struct):

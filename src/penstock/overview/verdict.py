@@ -17,7 +17,7 @@ Each finding is made for each model; the worst is said, and of equals the first 
 from collections.abc import Iterator, Sequence
 
 from penstock.overview.figures import Figures, utilization
-from penstock.overview.overview import Level, ModelLook, ProcessLook, Verdict, WorkerLook
+from penstock.overview.overview import NOT_ASKED, Level, ModelLook, ProcessLook, Verdict, WorkerLook
 
 FAILING = 0.01  # the part of the requests above which failures, or refusals, are what matters
 NEAR = 0.9  # the part of the capacity above which little is left
@@ -175,7 +175,7 @@ def _missing(own: Sequence[WorkerLook]) -> Iterator[Finding]:
 
 
 def _silent(processes: Sequence[ProcessLook]) -> Iterator[tuple[int, Verdict]]:
-    silent = [each.name for each in processes if not each.told and each.role != "worker"]
+    silent = [each.name for each in processes if not each.told and each.role not in NOT_ASKED]
     if silent:
         says = f"{_listed(silent)} {'do' if len(silent) > 1 else 'does'} not answer: figures are missing."
         advice = "It is of an older release, has just started, or is cut off from Redis."

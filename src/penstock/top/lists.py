@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from penstock.overview.figures import Figures, Group, utilization
-from penstock.overview.overview import ModelLook, Overview, WorkerLook
+from penstock.overview.overview import NOT_ASKED, ModelLook, Overview, WorkerLook
 from penstock.top.words import milliseconds, percent, rate
 
 Order = Sequence[float | str]  # what a row is sorted by, column by column
@@ -176,7 +176,7 @@ def _processes(overview: Overview) -> Rows:
     ]  # fmt: skip
     rows = []
     for each in overview.processes:
-        figures = "in its heartbeats" if each.role == "worker" else "here" if each.told else "missing"
+        figures = "in its heartbeats" if each.role in NOT_ASKED else "here" if each.told else "missing"
         seen = f"{each.last_seen:.1f} s ago"
         order: Order = [each.name, each.role, each.host, each.last_seen, figures]
         rows.append(

@@ -194,7 +194,7 @@ const processes = new Table(scroll("processes"), [
   { name: "role", text: (row) => row.role },
   { name: "host", text: (row) => row.host },
   { name: "last heard of", text: (row) => `${row.last_seen.toFixed(1)} s ago` },
-  { name: "figures", text: (row) => (row.role === "worker" ? "in its heartbeats" : row.told ? "here" : "missing") },
+  { name: "figures", text: (row) => (["worker", "autoscaler"].includes(row.role) ? "in its heartbeats" : row.told ? "here" : "missing") },
 ], (row) => row.name, "");
 
 // ---- one overview -------------------------------------------------------------------------------------------
