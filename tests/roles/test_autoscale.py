@@ -33,12 +33,13 @@ interval = "200ms"
 fast = "1s"
 slow = "4s"
 cool_down = "2s"
+drain = "1s"
 [timeouts]
 queue = "60s"
 processing = "60s"
 request = "60s"
 """
-MANY = 6  # clients: more than two workers keep up with, at one request of 200 ms each
+MANY = 8  # clients: what waits of them is more than one worker should have, at one request of 200 ms each
 
 
 def scale_of(admin: str) -> Any:
