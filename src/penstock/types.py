@@ -146,6 +146,7 @@ class Batch:
     ahead: bool = False  # whether its worker was handed it while it ran another
     attempt: int = 1  # how many batches the members with the most have been in, with this one
     traced: Traced | None = None  # None: nobody records its trace
+    crossed: bool = False  # whether its worker is in another zone than its batcher
 
     @property
     def size(self) -> int:
