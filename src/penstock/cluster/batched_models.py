@@ -88,8 +88,8 @@ class BatchedModels:
                 spiller.ask(loan.zones)
 
     def _spiller(self, name: str, pump: Pump) -> Spiller:
-        credits = self._bus.credits(self._config.server.zone)
-        spiller = Spiller(name, pump, credits, self._send, self._is_gone, self._zone_of, self._clock)
+        line = self._bus.credits(self._config.server.zone)
+        spiller = Spiller(name, pump, line, self._send, self._is_gone, self._zone_of, self._clock)
         self._loops.keep(f"the spiller of {name}", spiller.run)
         return spiller
 
@@ -136,10 +136,8 @@ class BatchedModels:
         admission = Admission(batcher, admission_rules(config), self._capacity)
         self._on_model(name)
         pump = Pump(batcher, self._deliver, self._observer, self._loop, self._clock)
-        credits = self._bus.credits(self._config.server.zone)
-        borrower = Borrower(
-            name, pump, credits, self._send, self._is_gone, self._clock, zone_of=self._zone_of
-        )
+        line = self._bus.credits(self._config.server.zone)
+        borrower = Borrower(name, pump, line, self._send, self._is_gone, self._clock, zone_of=self._zone_of)
         batcher.share = self._share
         # Only now, when all of it is there: others look for the pump first, and then expect the rest.
         self._in_force[name] = said

@@ -1,5 +1,6 @@
-"""The zones of an installation, by what the heartbeats in the registry say: which there are, how each model stands in
-each, and what a zone may borrow from the others (`core.lending`). Batchers and gateways ask with every heartbeat.
+"""The zones of an installation, by what the heartbeats in the registry say: which there are, how each model stands
+in each, and what a zone may borrow from the others (`core.lending`). Batchers and gateways ask with every
+heartbeat.
 """
 
 from collections import defaultdict

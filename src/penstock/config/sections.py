@@ -62,7 +62,9 @@ class Server:
     log_level: Annotated[str, Choice(("debug", "info", "warning", "error"))] = "info"
     log_format: Annotated[str, Choice(("auto", "json", "text"))] = "auto"  # auto: text on a terminal
     log_requests: Annotated[float, Number(0, 1)] = 0.0  # the share of requests that get a line in the log
-    zone: FreeText = ""  # where a process over Redis stands: its batches stay there while that zone can do them
+    zone: FreeText = (
+        ""  # where a process over Redis stands: its batches stay there while that zone can do them
+    )
 
 
 @dataclass(frozen=True, slots=True)

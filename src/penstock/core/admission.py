@@ -176,7 +176,7 @@ class Admission:
         calm.waiting = 0.0
         before = calm.overtaking.rate(now) + gate.kept_from(tier, now) + batcher.used_up(now)
         calm.overtaken = min(1.0 - LEAST_LEFT, before)
-        if not (fleet.healthy or fleet.lent) or batcher.lanes.crowded:
+        if not (fleet.healthy or fleet.loan) or batcher.lanes.crowded:
             return
         most, calm.more = gate.room(tier, now)
         waiting = min(calm.again, most, self._max_queue)

@@ -192,7 +192,7 @@ class Batcher:
 
     def other_zones_lend(self, workers: float) -> None:
         """Batchers of our zone may count on so many workers of other zones, all together."""
-        if workers != self.fleet.lent:
+        if workers != self.fleet.loan:
             self.changes += 1
             self.fleet.borrows(workers)
 

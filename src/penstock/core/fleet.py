@@ -94,7 +94,7 @@ class Fleet:
         "counted",
         "everywhere",
         "healthy",
-        "lent",
+        "loan",
         "own",
         "reach",
         "share",
@@ -105,7 +105,7 @@ class Fleet:
     def __init__(self, breaker_failures: int, breaker_cooldown: Seconds, *, shared: bool = False) -> None:
         self.shared = shared
         self.share = 1.0  # the part of a shared fleet that this batcher may count on
-        self.lent = 0.0  # how many workers abroad all batchers of this zone may count on
+        self.loan = 0.0  # how many workers abroad all batchers of this zone may count on
         self.workers: dict[WorkerId, Worker] = {}
         self._ready = 0
         self._ready_abroad = 0  # of them
@@ -232,7 +232,7 @@ class Fleet:
 
     def borrows(self, lent: float) -> None:
         """So many workers abroad may be counted on by all batchers of this zone."""
-        self.lent = lent
+        self.loan = lent
         self._recount()
 
     def is_in_zone(self, worker_id: WorkerId, *, abroad: bool) -> None:
@@ -247,7 +247,7 @@ class Fleet:
             [worker.abroad for worker in self._resting.values()]
         )
         self.healthy = self.everywhere - abroad
-        home, lent = self.healthy * self.share, self.lent * self.share
+        home, lent = self.healthy * self.share, self.loan * self.share
         self.own = home + lent
         self.reach = max(self.own or self.share, LEAST_SHARE)
         self.counted = max(home or lent or self.share, LEAST_SHARE)
@@ -266,7 +266,7 @@ class Fleet:
         busy = len(self._busy) - self._busy_abroad
         if ceil(min(self.counted, self.healthy) - busy) > 0:
             return True
-        return any([not worker.abroad for worker in self._idle.values()])
+        return any(not worker.abroad for worker in self._idle.values())
 
     @property
     def trusted(self) -> list[Worker]:
@@ -374,7 +374,7 @@ class Fleet:
 
         None when nobody knows: all are gone and none has said when it will be back.
         """
-        if self.free_at_home if at_home else self.free or self.lent * self.share > self._busy_abroad:
+        if self.free_at_home if at_home else self.free or self.loan * self.share > self._busy_abroad:
             return now
         behind: Seconds | None = None
         for worker in self._busy.values():  # the first is the one that started first
@@ -386,7 +386,7 @@ class Fleet:
                 behind = behind or free + expected(worker.ahead.size)
         if behind is not None:
             return behind
-        if any(not worker.loading for worker in self._busy.values()):
+        if any(not worker.loading and not (at_home and worker.abroad) for worker in self._busy.values()):
             return now  # nothing was heard of the busy ones lately, and they may yet be done
         times = [w.open_until for w in self._resting.values()]
         times += [w.back_at for w in self.workers.values() if w.back_at is not None]

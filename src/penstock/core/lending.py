@@ -1,8 +1,9 @@
 """How much of other zones' workers a zone may count on, and which zones it asks. Batchers work it out from what all
 of them say of their load (`cluster/zones.py`), and the simulator from what it knows (`sim/zones.py`).
 
-A zone lends what it does not need itself, less a reserve. That is divided evenly among the zones that need it: those
-that are asked for more than they can do. The one that calculates counts as one of them, so that it knows in advance.
+A zone lends what it does not need itself, less a reserve. That is divided evenly among the zones that need it:
+those that are asked for more than they can do. The one that calculates counts as one of them, so that it knows in
+advance.
 
 If no worker is left in a zone and nobody has anything to spare, it asks everybody: their lines give each slot to
 whoever has waited longest. It then counts on one worker.

@@ -1,5 +1,5 @@
-"""When work may leave its zone. A batcher's requests run on workers of its zone, which are *at home*; those of other
-zones are *abroad*. `Batcher.wants_abroad` asks this while something waits that no idle worker can take.
+"""When work may leave its zone. A batcher's requests run on workers of its zone, which are *at home*; those of
+other zones are *abroad*. `Batcher.wants_abroad` asks this while something waits that no idle worker can take.
 
     no worker at home is healthy                                      it may leave
     the next worker at home is free too late for all that waits       it may leave

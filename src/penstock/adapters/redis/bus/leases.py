@@ -91,9 +91,7 @@ class Leases:
                 return
             batchers = self._alive()
             others = await self._held_by_others() if self._short(batchers) else set()
-            decided = plan(
-                self._shards, self._held, others, batchers, self._me, self._former, self._zone_of
-            )
+            decided = plan(self._shards, self._held, others, batchers, self._me, self._former, self._zone_of)
             await self._give(decided.give)
             await self._take(decided.take)
 
