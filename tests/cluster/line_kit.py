@@ -14,6 +14,7 @@ class FakeLine:
         self._loop = asyncio.get_running_loop()
         self.slots = list(slots)
         self.down = False
+        self.seconds = 0.0  # that it takes to enter or leave the line
         self.takers = 0  # who stand at the line now
         self.takes = 0
         self.posted: list[tuple[float, str]] = []
@@ -38,6 +39,7 @@ class FakeLine:
 
     async def post(self, model: str, slot: str, zone: str | None = None) -> bool:
         self._reach(model)
+        await asyncio.sleep(self.seconds)
         self.posted.append((self._loop.time(), slot))
         new = slot not in self.slots
         if new:
@@ -48,6 +50,7 @@ class FakeLine:
     async def withdraw(self, model: str, slot: str) -> bool:
         self._reach(model)
         self.withdrawn[slot] += 1
+        await asyncio.sleep(self.seconds)
         found = slot in self.slots
         if found:
             self.slots.remove(slot)
