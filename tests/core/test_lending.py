@@ -24,11 +24,18 @@ def test_what_others_do_not_need_is_lent_and_whoever_has_most_to_spare_is_asked_
     assert loan.workers == pytest.approx(20 * (1 - RESERVE) - 8.0)
 
 
-def test_zones_in_need_share_what_there_is() -> None:
+def test_zones_in_need_share_what_there_is_and_whoever_lends_counts_on_the_rest() -> None:
     loads = {"a": ZoneLoad(10, 12.0), "b": ZoneLoad(10, 15.0), "c": ZoneLoad(10, 4.0)}
     spare = 10 * (1 - RESERVE) - 4.0
     assert loan_of("a", loads) == loan_of("b", loads) == Loan(spare / 2, ("c",))
-    assert loan_of("c", loads) == Loan(0.0, ())
+    assert loan_of("c", loads) == Loan(0.0, (), lends=spare)
+
+
+def test_no_more_is_lent_than_is_needed_and_all_who_can_lend_their_part() -> None:
+    loads = {"a": ZoneLoad(10, 13.0), "b": ZoneLoad(10, 3.0), "c": ZoneLoad(10, 6.0)}
+    assert loan_of("b", loads).lends == pytest.approx(3.0 * 6 / 9)
+    assert loan_of("c", loads).lends == pytest.approx(3.0 * 3 / 9)
+    assert loan_of("a", loads).lends == 0.0
 
 
 def test_a_zone_without_workers_asks_everybody_if_nobody_has_anything_to_spare() -> None:
@@ -43,6 +50,13 @@ def test_zones_in_need_never_count_on_more_than_there_is_to_spare(loads: dict[st
     in_need = [zone for zone, load in loads.items() if load.workers and load.needed > load.workers]
     spare = sum(max(0.0, (1.0 - RESERVE) * load.workers - load.needed) for load in loads.values())
     assert sum(loan_of(zone, loads).workers for zone in in_need) <= spare + 1e-9
+
+
+@given(LOADS)
+def test_what_is_lent_is_what_is_lacking_as_far_as_there_is_enough(loads: dict[str, ZoneLoad]) -> None:
+    lent = sum(loan_of(zone, loads).lends for zone in loads)
+    lacking, spare = (sum(getattr(load, what) for load in loads.values()) for what in ("lacking", "spare"))
+    assert lent == pytest.approx(min(lacking, spare))
 
 
 @given(LOADS, st.sampled_from("abcde"))

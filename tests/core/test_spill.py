@@ -204,6 +204,31 @@ def test_policies_count_on_the_home_and_forecasts_also_on_what_is_lent() -> None
     assert depth_limits(batcher, CapacityRules(warning=0.0)).warning == pytest.approx(2 * 4 * 2.5)
 
 
+def test_a_zone_that_lends_leaves_the_others_the_rest_unless_it_would_be_late() -> None:
+    batcher = zoned(3, 0)
+    batcher.other_zones_lend(0.0, ours=1.5)
+    assert (batcher.fleet.counted, batcher.fleet.own) == (1.5, 1.5)
+    offer(batcher, ask(expires=10.0))
+    batcher.step(0.0)
+    assert batcher.wants_worker(0.0)
+    batcher.worker_ready(home(0))
+    assert sent(batcher.step(0.0)) == [1]
+    lonely = ask(expires=10.0)
+    offer(batcher, lonely)
+    batcher.step(0.0)
+    assert not batcher.wants_worker(0.0)
+    offer(batcher, *(ask(expires=10.0) for _ in range(3)))
+    batcher.step(0.0)
+    assert batcher.wants_worker(0.0), "a full batch waits"
+    batcher.withdraw(lonely)
+    assert not batcher.wants_worker(0.0)
+    batcher.worker_doubted(home(1))
+    batcher.worker_doubted(home(2))
+    offer(batcher, ask(expires=0.05))
+    batcher.step(0.0)
+    assert batcher.wants_worker(0.0), "it would be late otherwise"
+
+
 def test_a_zone_that_has_lost_its_workers_counts_on_what_is_lent() -> None:
     batcher = zoned(0, 4, lent=2.0)
     assert (batcher.fleet.counted, batcher.fleet.reach) == (2.0, 2.0)

@@ -15,6 +15,7 @@ from rich.console import Console
 from penstock.bench.options import parse_clients
 from penstock.cli.options import seconds_of
 from penstock.cli.progress import Line
+from penstock.cli.sim_zones import compare_zones
 from penstock.config import load
 from penstock.config.sections import POLICY_NAMES
 from penstock.errors import UserMistake
@@ -101,6 +102,17 @@ def sim(
     warmed: Annotated[
         bool, typer.Option("--warmed", help="Each GPU has run every size before, as in a server's warm-up.")
     ] = False,
+    zones: Annotated[
+        str | None,
+        typer.Option(show_default="one", help="Zones: 3, or with shares of the traffic: a=0.6,b=0.4."),
+    ] = None,
+    round_trip: Annotated[str, typer.Option(help="With --zones: from one zone to another and back.")] = "2ms",
+    spill: Annotated[
+        str, typer.Option(help="With --zones: deadline, pool or never; several are compared.")
+    ] = "deadline,pool,never",
+    lose: Annotated[
+        str | None, typer.Option(show_default=False, help="With --zones: one is lost then, as in a@30s.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 0,
     config: Annotated[
         Path | None,
@@ -163,6 +175,15 @@ def sim(
             tenants=tenants, admission=admission, warmed=warmed, seed=seed,
         )  # fmt: skip
     schedule = make_schedule(traffic)
+    if zones is not None:
+        if len(scenarios) > 1:
+            raise UserMistake("with --zones, choose one --policy")
+        [scenario] = scenarios.values()
+        compare_zones(
+            scenario, schedule, traffic.warmup,
+            zones=zones, round_trip=round_trip, spill=spill, lose=lose, json=json,
+        )  # fmt: skip
+        return
     errors = Console(stderr=True)
     findings: dict[str, Finding] = {}
     with _Progress(errors, len(schedule.times)) if errors.is_terminal else nullcontext() as progress:

@@ -80,7 +80,7 @@ class BatchedModels:
         """Take in what other zones lend, by model."""
         for name, pump in self.pumps.items():
             loan = loans.get(name, NOTHING)
-            pump.batcher.other_zones_lend(loan.workers)
+            pump.batcher.other_zones_lend(loan.workers, ours=loan.lends)
             spiller = self._spillers.get(name)
             if spiller is None and loan.zones:
                 spiller = self._spillers[name] = self._spiller(name, pump)

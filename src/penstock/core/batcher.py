@@ -116,12 +116,16 @@ class Batcher:
         self.fleet.count_on(share)
 
     def wants_worker(self, now: Seconds) -> bool:
-        """Whether something waits, and no idle worker may take it. Ask this after a step."""
-        return (
+        """Whether something waits, and no idle worker may take it. Ask this after a step. While our zone lends
+        workers, and we have as many as are left to us, only a full batch wants another, or what would be late."""
+        wants = (
             self.caution.due(self.delivery, now)
             or (self.depth.total > 0 and not self.fleet.idle)
             or self.caution.apart_due(now)
         )
+        if wants and self.fleet.leaves_the_rest:
+            return self.waiting >= self.curve.best_size or late_at_home(self.parts, now)
+        return wants
 
     def wants_abroad(self, now: Seconds) -> bool:
         """Whether something waits that no idle worker may take, and the workers at home cannot do it in time. Ask
@@ -193,11 +197,12 @@ class Batcher:
         self.fleet.workers.setdefault(worker, Worker(worker)).one_at_a_time = one_at_a_time
         self.fleet.is_in_zone(worker, abroad=abroad)
 
-    def other_zones_lend(self, workers: float) -> None:
-        """Batchers of our zone may count on so many workers of other zones, all together."""
-        if workers != self.fleet.loan:
+    def other_zones_lend(self, workers: float, *, ours: float = 0.0) -> None:
+        """Batchers of our zone may count on so many workers of other zones, all together. `ours`: on so many of our
+        own they may not, since others use them."""
+        if (workers, ours) != (self.fleet.loan, self.fleet.lends):
             self.changes += 1
-            self.fleet.borrows(workers)
+            self.fleet.borrows(workers, ours)
 
     def worker_lent(self, worker: WorkerId) -> None:
         """The worker's credit was given back."""

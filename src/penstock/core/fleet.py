@@ -94,6 +94,7 @@ class Fleet:
         "counted",
         "everywhere",
         "healthy",
+        "lends",
         "loan",
         "own",
         "reach",
@@ -106,6 +107,7 @@ class Fleet:
         self.shared = shared
         self.share = 1.0  # the part of a shared fleet that this batcher may count on
         self.loan = 0.0  # how many workers abroad all batchers of this zone may count on
+        self.lends = 0.0  # how many at home other zones use
         self.workers: dict[WorkerId, Worker] = {}
         self._ready = 0
         self._ready_abroad = 0  # of them
@@ -230,9 +232,9 @@ class Fleet:
         self.share = share
         self._recount()
 
-    def borrows(self, lent: float) -> None:
-        """So many workers abroad may be counted on by all batchers of this zone."""
-        self.loan = lent
+    def borrows(self, loan: float, lends: float) -> None:
+        """So many workers abroad may be counted on by all batchers of this zone, and so many at home may not."""
+        self.loan, self.lends = loan, lends
         self._recount()
 
     def is_in_zone(self, worker_id: WorkerId, *, abroad: bool) -> None:
@@ -247,7 +249,7 @@ class Fleet:
             [worker.abroad for worker in self._resting.values()]
         )
         self.healthy = self.everywhere - abroad
-        home, lent = self.healthy * self.share, self.loan * self.share
+        home, lent = max(0.0, self.healthy - self.lends) * self.share, self.loan * self.share
         self.own = home + lent
         self.reach = max(self.own or self.share, LEAST_SHARE)
         self.counted = max(home or lent or self.share, LEAST_SHARE)
@@ -267,6 +269,11 @@ class Fleet:
         if ceil(min(self.counted, self.healthy) - busy) > 0:
             return True
         return any(not worker.abroad for worker in self._idle.values())
+
+    @property
+    def leaves_the_rest(self) -> bool:
+        """Whether other zones use workers of this one, and as many are busy for us as we may count on."""
+        return self.lends > 0.0 and len(self._busy) - self._busy_abroad >= max(1, int(self.counted))
 
     @property
     def trusted(self) -> list[Worker]:
