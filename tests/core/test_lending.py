@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from penstock.core.lending import NOTHING, RESERVE, Loan, ZoneLoad, loan_of
 
 LOADS = st.dictionaries(
-    st.sampled_from("abcde"), st.builds(ZoneLoad, st.integers(0, 20), st.floats(0.0, 40.0)), max_size=5
+    st.sampled_from("abcde"),
+    st.builds(ZoneLoad, st.integers(0, 20), st.floats(0.0, 40.0), st.booleans()),
+    max_size=5,
 )
 
 
@@ -25,17 +27,23 @@ def test_what_others_do_not_need_is_lent_and_whoever_has_most_to_spare_is_asked_
 
 
 def test_zones_in_need_share_what_there_is_and_whoever_lends_counts_on_the_rest() -> None:
-    loads = {"a": ZoneLoad(10, 12.0), "b": ZoneLoad(10, 15.0), "c": ZoneLoad(10, 4.0)}
+    loads = {"a": ZoneLoad(10, 12.0, True), "b": ZoneLoad(10, 15.0, True), "c": ZoneLoad(10, 4.0)}
     spare = 10 * (1 - RESERVE) - 4.0
     assert loan_of("a", loads) == loan_of("b", loads) == Loan(spare / 2, ("c",))
     assert loan_of("c", loads) == Loan(0.0, (), lends=spare)
 
 
 def test_no_more_is_lent_than_is_needed_and_all_who_can_lend_their_part() -> None:
-    loads = {"a": ZoneLoad(10, 13.0), "b": ZoneLoad(10, 3.0), "c": ZoneLoad(10, 6.0)}
+    loads = {"a": ZoneLoad(10, 13.0, True), "b": ZoneLoad(10, 3.0), "c": ZoneLoad(10, 6.0)}
     assert loan_of("b", loads).lends == pytest.approx(3.0 * 6 / 9)
     assert loan_of("c", loads).lends == pytest.approx(3.0 * 3 / 9)
     assert loan_of("a", loads).lends == 0.0
+
+
+def test_nothing_is_kept_for_a_zone_that_is_asked_for_much_and_not_late_yet() -> None:
+    loads = {"a": ZoneLoad(10, 13.0, False), "b": ZoneLoad(10, 3.0)}
+    assert loan_of("b", loads).lends == 0.0
+    assert loan_of("b", {**loads, "a": ZoneLoad(0, 3.0)}).lends == 3.0
 
 
 def test_a_zone_without_workers_asks_everybody_if_nobody_has_anything_to_spare() -> None:

@@ -158,6 +158,7 @@ class BatchedModels:
             **capacity_health(batcher, self._capacity),
             workers_healthy=batcher.fleet.everywhere,
             backlog_seconds=round(backlog_seconds(batcher, now), 3),
+            late=batcher.wants_abroad(now),
             padded_share=round(batcher.padded_share, 4),
         )
 

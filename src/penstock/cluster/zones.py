@@ -34,13 +34,18 @@ def _loads(registry: Registry) -> Mapping[str, Mapping[str, ZoneLoad]]:
         if not registry.is_silent(name):
             for slot in worker.slots.values():
                 workers[slot.model][worker.zone or ""] += slot.status == HEALTHY
-    needed: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    needed: defaultdict[tuple[str, str], float] = defaultdict(float)
+    late: defaultdict[tuple[str, str], bool] = defaultdict(bool)
     for batcher in registry.members["batchers"].values():
         for model, said in batcher.models.items():
             each = said.capacity_rps / said.workers_healthy if said.workers_healthy else 0.0
-            needed[model][batcher.zone or ""] += said.requests_per_second / each if each else 0.0
+            zone = batcher.zone or ""
+            workers[model][zone] += 0
+            needed[model, zone] += said.requests_per_second / each if each else 0.0
+            late[model, zone] |= said.late
     return {
-        model: {zone: ZoneLoad(number, needed[model][zone]) for zone, number in zones.items()}
-        | {zone: ZoneLoad(0, load) for zone, load in needed[model].items() if zone not in zones}
+        model: {
+            zone: ZoneLoad(number, needed[model, zone], late[model, zone]) for zone, number in zones.items()
+        }
         for model, zones in workers.items()
     }

@@ -306,7 +306,10 @@ class ZonedKernel:
     def _heartbeat(self, now: Seconds) -> None:
         """Everybody hears how the others stand."""
         alive = [home for home in self._homes.values() if home.alive]
-        loads = {home.name: ZoneLoad(len(home.workers), _needed(home.batcher, now)) for home in alive}
+        loads = {
+            home.name: ZoneLoad(len(home.workers), _needed(home.batcher, now), home.batcher.wants_abroad(now))
+            for home in alive
+        }
         for home in alive:
             loan = loan_of(home.name, loads)
             home.asks = loan.zones

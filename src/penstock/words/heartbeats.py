@@ -45,6 +45,7 @@ class LoadReport(Struct, kw_only=True):
     critical_depth: Finite | None = None
     workers_healthy: Count = 0
     backlog_seconds: Finite = 0.0  # seconds until what waits now has been done
+    late: bool = False  # whether the workers of its zone cannot do in time what waits now
     padded_share: Finite = 0.0  # the part of the inputs that the workers ran lately that was padding
     max_batch: Count = 0
     # Sizes of batches that were run, and the seconds that one is believed to take.
