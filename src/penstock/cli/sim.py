@@ -15,6 +15,7 @@ from rich.console import Console
 from penstock.bench.options import parse_clients
 from penstock.cli.options import seconds_of
 from penstock.cli.progress import Line
+from penstock.cli.sim_cells import show_cells
 from penstock.cli.sim_zones import compare_zones
 from penstock.config import load
 from penstock.config.sections import POLICY_NAMES
@@ -113,6 +114,9 @@ def sim(
     lose: Annotated[
         str | None, typer.Option(show_default=False, help="With --zones: one is lost then, as in a@30s.")
     ] = None,
+    cells: Annotated[
+        bool, typer.Option("--cells", help="What limits over one Redis at each decade up to --rate.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 0,
     config: Annotated[
         Path | None,
@@ -174,6 +178,9 @@ def sim(
             settings, name, shares=shares, timeout=None if timeout_ms is None else timeout_ms / 1000,
             tenants=tenants, admission=admission, warmed=warmed, seed=seed,
         )  # fmt: skip
+    if cells:
+        show_cells(next(iter(scenarios.values())), rate, json)
+        return
     schedule = make_schedule(traffic)
     if zones is not None:
         if len(scenarios) > 1:

@@ -89,12 +89,12 @@ def back_after(run: ZonedRun, lost_at: Seconds) -> Seconds | None:
 def render_zones(findings: Mapping[str, ZonedFinding], lost: str) -> RenderableType:
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("ms", no_wrap=True)
-    headings = ["mean", "p95", "p99", "max", "goodput/s", "refused", "failed", "crossed", "busy"]
-    for heading in headings + (["p99 back"] if lost else []):
+    headings = ["mean", "p99", "max", "goodput/s", "refused", "failed", "crossed", "busy"]
+    for heading in headings + (["back"] if lost else []):
         table.add_column(heading, justify="right", no_wrap=True)
     for way, finding in findings.items():
         found, ms = finding.summary, finding.summary.latency_ms
-        values = (ms.mean, ms.p95, ms.p99, ms.max)
+        values = (ms.mean, ms.p99, ms.max)
         cells = ["–" if value is None else f"{value:,.1f}" for value in values]
         cells += [f"{found.goodput_rps:,.1f}", f"{found.rejected:,}", f"{finding.failed:,}"]
         cells += [f"{finding.crossed:.1%}", f"{found.busy or 0.0:.0%}"]
