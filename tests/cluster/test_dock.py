@@ -9,7 +9,7 @@ import pytest
 from line_kit import FakeLine
 from runtime_kit import WORKER, Observed, ask
 
-from penstock.cluster.dock import AGAIN, RemoteDock
+from penstock.cluster.dock import AGAIN, SOON, RemoteDock
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
 from penstock.runtime.slot import Slot
 from penstock.testing import Answer, MockBackend, run_virtual
@@ -147,6 +147,22 @@ def test_a_slot_that_stays_free_says_so_again_and_again() -> None:
                 shop.line.slots.clear()
                 await asyncio.sleep(AGAIN)
                 assert shop.line.slots == [WORKER]
+
+    run_virtual(body())
+
+
+def test_a_slot_that_enters_the_line_of_a_bus_that_stood_still_says_so_again_soon() -> None:
+    async def body() -> None:
+        async with workshop(Answer(seconds=0.1)) as shop:
+            shop.arrive("one")
+            shop.line.slots.clear()
+            shop.line.seconds = 0.5
+            await asyncio.sleep(0.65)
+            shop.line.seconds = 0.0
+            assert shop.line.slots == [WORKER]
+            shop.line.slots.clear()  # it was given to a batcher that no longer waits
+            await asyncio.sleep(SOON)
+            assert shop.line.slots == [WORKER]
 
     run_virtual(body())
 
@@ -366,6 +382,38 @@ def test_one_handed_ahead_too_late_begins_at_once_and_its_slot_leaves_the_line()
             assert (len(shop.backend.batches), shop.line.slots) == (2, [])
             await asyncio.sleep(0.5)
             assert (shop.journal.ended()["next"], shop.line.slots) == ("ok", [WORKER])
+
+    run_virtual(body())
+
+
+def test_a_slot_that_was_taken_from_the_line_before_a_late_batch_leaves_it_at_the_next() -> None:
+    async def body() -> None:
+        async with workshop(Answer(seconds=0.5), Answer(seconds=0.5), Answer(seconds=0.5)) as shop:
+            shop.arrive("one")
+            await asyncio.sleep(0.6)
+            assert await shop.line.take("model", 0.0) == WORKER  # by a batcher whose batch is not here yet
+            shop.arrive("late", ahead=True)
+            await asyncio.sleep(0.6)
+            assert shop.line.slots == [WORKER]
+            shop.arrive("of who took it")
+            await asyncio.sleep(0.1)
+            assert shop.line.slots == [], "a slot at work is offered to nobody else"
+            await asyncio.sleep(0.5)
+            assert shop.line.slots == [WORKER]
+
+    run_virtual(body())
+
+
+def test_a_slot_that_is_free_again_before_it_could_leave_the_line_stays_there() -> None:
+    async def body() -> None:
+        async with workshop(Answer(seconds=0.5), Answer(seconds=0.1)) as shop:
+            shop.arrive("one")
+            await asyncio.sleep(0.6)
+            shop.line.seconds = 0.2
+            shop.arrive("short", ahead=True)
+            await asyncio.sleep(0.7)
+            assert shop.journal.ended() == {"one": "ok", "short": "ok"}
+            assert shop.line.slots == [WORKER]
 
     run_virtual(body())
 

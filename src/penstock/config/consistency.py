@@ -33,6 +33,12 @@ def _contradictions(config: Config) -> Iterator[tuple[str, str]]:
     shared_host = server.host == server.admin_host or {server.host, server.admin_host} & set(_EVERYWHERE)
     if server.port and server.port == server.admin_port and shared_host:
         yield "server.admin_port", f"must differ from server.port, which is {server.port} too"
+    if server.grpc_port:
+        for name in ("port", "admin_port"):
+            if getattr(server, name) == server.grpc_port and (name == "port" or shared_host):
+                yield "server.grpc_port", f"must differ from server.{name}, which is {server.grpc_port} too"
+    if server.grpc_port is not None and config.tls.certificate and not config.tls.http2:
+        yield "tls.http2", "must be true where there is a server.grpc_port: gRPC is HTTP/2"
     if retries.base > retries.max:
         yield "retries.base", f"must not be above retries.max, {write_duration(retries.max)}"
     for name in ("key", "client_ca", "admin"):

@@ -48,6 +48,7 @@ class Server:
 
     host: Name = "127.0.0.1"
     port: Port = 8000
+    grpc_port: Annotated[int | None, Whole(0, 65535)] = None  # None: no gRPC
     admin_host: Name = "127.0.0.1"
     admin_port: Port = 9000
     # Empty: the admin plane asks for no token.
