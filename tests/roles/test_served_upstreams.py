@@ -1,7 +1,9 @@
-"""Penstock in front of endpoints of a known kind: here another Penstock, by its doors for OpenAI's and TEI's clients."""
+"""Penstock in front of endpoints of a known kind: another Penstock, by its doors for their clients."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -9,6 +11,8 @@ from server import PATIENT, Server, running
 
 FUNCTIONS = """
 from penstock import Output
+def shout(texts):
+    return [text.upper() for text in texts]
 def embed(texts, dimensions=2):
     return [Output([float(len(text))] * dimensions, tokens_used=len(text.split())) for text in texts]
 def complete(texts, suffix=""):
@@ -50,6 +54,17 @@ def test_embeddings_by_way_of_tei_s_door(functions: Path) -> None:
     with running(f"{functions}:embed") as upstream, running(f"tei://{address(upstream)}") as server:
         assert server.post("/v1/inference", {"input": "abc"}).json()["output"] == [3.0, 3.0]
         assert server.post("/embed", {"inputs": ["a", "bb"]}).json() == [[1.0, 1.0], [2.0, 2.0]]
+
+
+def test_texts_by_way_of_the_doors_of_the_open_inference_protocol(functions: Path) -> None:
+    with running(f"{functions}:shout", "--grpc-port", "0") as upstream:
+        grpc_port = next(line for line in upstream.banner if "grpc" in line)
+        host = urlsplit(upstream.url).hostname
+        found = re.search(r"grpc://[^:]+:(\d+)", grpc_port)
+        assert found is not None, upstream.banner
+        for target in (f"oip+http://{address(upstream)}/shout", f"grpc://{host}:{found[1]}/shout"):
+            with running(target) as server:
+                assert server.post("/v1/inference", {"input": "hé"}).json()["output"] == "HÉ"
 
 
 def test_an_upstream_with_a_quota_slows_down_and_fails_nobody(functions: Path) -> None:
