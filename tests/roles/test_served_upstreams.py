@@ -1,13 +1,21 @@
-"""Penstock in front of endpoints of a known kind: another Penstock, by its doors for their clients."""
+"""Penstock in front of endpoints of a known kind: another Penstock, by its doors; and endpoints that are busy."""
 
+import json
 import re
+import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from command_line import Typed, typed
 
 from server import PATIENT, Server, running
+
+__all__ = ["typed"]
 
 FUNCTIONS = """
 from penstock import Output
@@ -18,93 +26,140 @@ def embed(texts, dimensions=2):
 def complete(texts, suffix=""):
     return [text.upper() + suffix for text in texts]
 """
+UPSTREAM = """
+[server]
+grpc_port = 0
+[models.embed]
+target = "{file}:embed"
+default = true
+[models.complete]
+target = "{file}:complete"
+[models.shout]
+target = "{file}:shout"
+"""
+IN_FRONT = """
+[models.openai]
+target = "openai://{http}/v1?model=embed"
+default = true
+[models.completions]
+target = "openai://{http}/v1/completions?model=complete"
+[models.tei]
+target = "tei://{http}"
+[models.oip]
+target = "oip+http://{http}/shout"
+[models.grpc]
+target = "grpc://{grpc}/shout"
+"""
 
 
-@pytest.fixture
-def functions(tmp_path: Path) -> Path:
-    file = tmp_path / "functions.py"
+@pytest.fixture(scope="module")
+def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    file = tmp_path_factory.mktemp("functions") / "functions.py"
     file.write_text(FUNCTIONS)
-    return file
+    with running(config=UPSTREAM.format(file=file)) as serving:
+        yield serving
 
 
-def address(server: Server) -> str:
-    return server.url.removeprefix("http://")
+@pytest.fixture(scope="module")
+def server(upstream: Server) -> Iterator[Server]:
+    found = re.search(r"grpc://\S+?:(\d+)", "\n".join(upstream.banner))
+    assert found is not None, upstream.banner
+    grpc = f"{urlsplit(upstream.url).hostname}:{found[1]}"
+    with running(config=IN_FRONT.format(http=urlsplit(upstream.url).netloc, grpc=grpc)) as serving:
+        yield serving
 
 
-def test_embeddings_by_way_of_openai_s_door(functions: Path) -> None:
-    with running(f"{functions}:embed") as upstream, running(f"openai://{address(upstream)}/v1") as server:
-        answer = server.post("/v1/inference", {"input": "two words"}).json()
-        assert (answer["output"], answer["metadata"]["tokens_used"]) == ([9.0, 9.0], 2)
-        longer = server.post("/v1/inference", {"input": "abc", "parameters": {"dimensions": 3}}).json()
-        assert longer["output"] == [3.0, 3.0, 3.0]
-        both = server.post("/v1/embeddings", {"input": ["a", "bb"]})
-        assert [each["embedding"] for each in both.json()["data"]] == [[1.0, 1.0], [2.0, 2.0]]
+def test_embeddings_by_way_of_openai_s_door(server: Server) -> None:
+    answer = server.post("/v1/inference", {"input": "two words"}).json()
+    assert (answer["output"], answer["metadata"]["tokens_used"]) == ([9.0, 9.0], 2)
+    longer = server.post("/v1/inference", {"input": "abc", "parameters": {"dimensions": 3}}).json()
+    assert longer["output"] == [3.0, 3.0, 3.0]
+    both = server.post("/v1/embeddings", {"input": ["a", "bb"]})
+    assert [each["embedding"] for each in both.json()["data"]] == [[1.0, 1.0], [2.0, 2.0]]
 
 
-def test_completions_by_way_of_openai_s_door(functions: Path) -> None:
-    with (
-        running(f"{functions}:complete") as upstream,
-        running(f"openai://{address(upstream)}/v1/completions") as server,
+def test_completions_by_way_of_openai_s_door(server: Server) -> None:
+    asked = {"input": "once", "model": "completions", "parameters": {"suffix": "!"}}
+    assert server.post("/v1/inference", asked).json()["output"] == "ONCE!"
+
+
+def test_embeddings_by_way_of_tei_s_door(server: Server) -> None:
+    answer = server.post("/v1/inference", {"input": "abc", "model": "tei"})
+    assert answer.json()["output"] == [3.0, 3.0]
+
+
+@pytest.mark.parametrize("model", ["oip", "grpc"])
+def test_texts_by_way_of_the_doors_of_the_open_inference_protocol(server: Server, model: str) -> None:
+    assert server.post("/v1/inference", {"input": "hé", "model": model}).json()["output"] == "HÉ"
+
+
+def test_penstock_check_tries_the_endpoint(upstream: Server, tmp_path: Path, typed: Typed) -> None:
+    host = urlsplit(upstream.url).netloc
+    for target, code, said in (
+        (f"openai://{host}/v1?model=embed", 0, ""),
+        (f"openai://{host}/v1", 2, "the endpoint has these models: "),
+        ("openai://gpu/v1?key=1", 2, "write it as openai://host:port/v1"),
     ):
-        answer = server.post("/v1/inference", {"input": "once", "parameters": {"suffix": "!"}})
-        assert answer.json()["output"] == "ONCE!"
+        (tmp_path / "penstock.toml").write_text(f"[models.m]\ntarget = '{target}'\n")
+        ended, out, err = typed("check", str(tmp_path / "penstock.toml"))
+        assert ended == code, out + err
+        assert said in out + err
 
 
-def test_embeddings_by_way_of_tei_s_door(functions: Path) -> None:
-    with running(f"{functions}:embed") as upstream, running(f"tei://{address(upstream)}") as server:
-        assert server.post("/v1/inference", {"input": "abc"}).json()["output"] == [3.0, 3.0]
-        assert server.post("/embed", {"inputs": ["a", "bb"]}).json() == [[1.0, 1.0], [2.0, 2.0]]
+class Endpoint(BaseHTTPRequestHandler):
+    """Refuses the first calls at each path; `/long` for a minute, and never takes anything."""
+
+    refused = 0
+
+    def do_POST(self) -> None:
+        said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/long" or Endpoint.refused < 12:
+            Endpoint.refused += 1
+            self.send_response(429)
+            self.send_header(*(("Retry-After", "60") if self.path == "/long" else ("retry-after-ms", "20")))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        body = json.dumps({"outputs": [text.upper() for text in said["inputs"]]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
 
 
-def test_texts_by_way_of_the_doors_of_the_open_inference_protocol(functions: Path) -> None:
-    with running(f"{functions}:shout", "--grpc-port", "0") as upstream:
-        grpc_port = next(line for line in upstream.banner if "grpc" in line)
-        host = urlsplit(upstream.url).hostname
-        found = re.search(r"grpc://[^:]+:(\d+)", grpc_port)
-        assert found is not None, upstream.banner
-        for target in (f"oip+http://{address(upstream)}/shout", f"grpc://{host}:{found[1]}/shout"):
-            with running(target) as server:
-                assert server.post("/v1/inference", {"input": "hé"}).json()["output"] == "HÉ"
+@contextmanager
+def endpoint() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as listening:
+        thread = threading.Thread(target=listening.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.server_port}"
+        finally:
+            listening.shutdown()
+            thread.join()
 
 
-def test_an_upstream_with_a_quota_slows_down_and_fails_nobody(functions: Path) -> None:
-    # Ten requests at once and twenty a second from everybody, so that most batches are refused at first.
-    quota = (
-        "[tiers]\ndefault = 'free'\n[tiers.levels.free]\nrank = 0\nrequests_per_minute = 1200\nburst = 10\n"
-    )
-    with (
-        running(f"{functions}:embed", config=quota) as upstream,
-        running(f"openai://{address(upstream)}/v1", "--max-batch", "5", config=PATIENT) as server,
-        ThreadPoolExecutor(40) as threads,
-    ):
-        answers = list(threads.map(lambda n: server.post("/v1/inference", {"input": "x" * n}), range(1, 41)))
-        assert [answer.status for answer in answers] == [200] * 40, {answer.body for answer in answers}
-        assert [answer.json()["output"][0] for answer in answers] == [float(n) for n in range(1, 41)]
-        assert server.admin("/internal/dlq").json() == []
-
-
-def test_who_cannot_wait_for_the_upstream_is_told_when_to_come_again(functions: Path) -> None:
-    # One request a minute: the second has to wait for longer than its four seconds.
-    quota = "[tiers]\ndefault = 'free'\n[tiers.levels.free]\nrank = 0\nrequests_per_minute = 1\nburst = 1\n"
-    with (
-        running(f"{functions}:embed", config=quota) as upstream,
-        running(f"openai://{address(upstream)}/v1") as server,
-    ):
-        assert server.post("/v1/inference", {"input": "x"}).status == 200
-        refused = server.post("/v1/inference", {"input": "y"})
-        assert (refused.status, refused.json()["error"]) == (503, "SERVICE_OVERLOADED")
-        assert int(refused.headers["Retry-After"]) > 4
-        assert server.admin("/internal/dlq").json() == []
-
-
-def test_penstock_check_tries_the_endpoint(functions: Path, tmp_path: Path) -> None:
-    from command_line import penstock
-
-    with running(f"{functions}:embed") as upstream:
-        (tmp_path / "good.toml").write_text(f"[models.m]\ntarget = 'openai://{address(upstream)}/v1'\n")
-        good = penstock("check", "good.toml", directory=tmp_path)
-        assert good.returncode == 0, good.stdout + good.stderr
-    (tmp_path / "odd.toml").write_text("[models.m]\ntarget = 'openai://gpu/v1?key=1'\n")
-    odd = penstock("check", "odd.toml", directory=tmp_path)
-    assert odd.returncode == 2
-    assert "write it as openai://host:port/v1" in odd.stdout + odd.stderr
+def test_a_busy_endpoint_slows_down_and_fails_nobody_who_can_wait() -> None:
+    with endpoint() as url:
+        config = f"""{PATIENT}
+[models.short]
+target = "{url}/short"
+max_batch = 5
+default = true
+[models.long]
+target = "{url}/long"
+"""
+        with running(config=config) as server, ThreadPoolExecutor(20) as threads:
+            answers = list(
+                threads.map(lambda n: server.post("/v1/inference", {"input": "x" * n}), range(1, 21))
+            )
+            assert [answer.status for answer in answers] == [200] * 20, {answer.body for answer in answers}
+            assert [answer.json()["output"] for answer in answers] == ["X" * n for n in range(1, 21)]
+            # The endpoint wants this one later than its deadline.
+            refused = server.post("/v1/inference", {"input": "y", "model": "long", "timeout_ms": 30_000})
+            assert (refused.status, refused.json()["error"]) == (503, "SERVICE_OVERLOADED")
+            assert int(refused.headers["Retry-After"]) > 30
+            assert server.admin("/internal/dlq").json() == []
