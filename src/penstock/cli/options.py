@@ -23,7 +23,7 @@ Target = Annotated[
     typer.Argument(
         show_default=False,
         help="What runs a batch: app.py:function, app.py:Class, package.module:function, http://host/path,"
-        " grpc://host:port/model or sim:100ms.",
+        " openai://host/v1, tei://host, grpc://host:port/model, oip+http://host:port/model or sim:100ms.",
     ),
 ]
 ConfigFile = Annotated[

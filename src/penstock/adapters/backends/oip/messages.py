@@ -31,7 +31,7 @@ _MESSAGES = {
     "ModelInferRequest": (
         "string model_name = 1; string model_version = 2; string id = 3; map InferParameter parameters = 4;"
         "repeated ModelInferRequest.InferInputTensor inputs = 5;"
-        "repeated ModelInferRequest.InferRequestedOutputTensor outputs = 6"
+        "repeated ModelInferRequest.InferRequestedOutputTensor outputs = 6; repeated bytes raw_input_contents = 7"
     ),
     "ModelInferRequest.InferInputTensor": (
         "string name = 1; string datatype = 2; repeated int64 shape = 3; InferTensorContents contents = 5"
