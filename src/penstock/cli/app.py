@@ -23,11 +23,13 @@ COMMANDS = {
     "keys": "keys:app",
     "requests": "requests:requests",
     "explain": "explain:explain",
+    "map": "map:map_lines",
     "bench": "bench:bench",
     "sim": "sim:sim",
     "plan": "plan:plan",
     "tune": "tune:tune",
     "check": "check:check",
+    "drain": "drain:drain",
 }
 
 

@@ -179,6 +179,7 @@ class Visit(NamedTuple):
     path: str
     query: str
     identity: Identity | None  # None: clients need not say who they are here
+    body: bytes = b""
 
     @property
     def tenant(self) -> str:

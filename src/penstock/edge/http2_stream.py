@@ -39,6 +39,8 @@ Fields = Iterable[tuple[bytes, bytes]]
 class Stream:
     """Implements `caller.Caller`."""
 
+    ends_with_body = True  # whether the last piece of an answer's body is the end of the answer
+
     __slots__ = (
         "_body", "_connection", "_edge", "_headers", "_method", "_url", "complete", "held", "holder", "id",
         "leaving", "render", "since", "state", "tenant", "unsent", "waiting",
@@ -91,6 +93,7 @@ class Stream:
                 headers[name] = value
         if len(headers) > MOST_HEADERS:
             raise HeadTooLarge(f"there are more than {MOST_HEADERS} headers")
+        self._check_head(headers)
         limit, declared = self._edge.limits.max_body, headers.get(b"content-length")
         if declared is not None and not declared.isdigit():
             raise Malformed("Content-Length is not one number")
@@ -100,6 +103,9 @@ class Stream:
             self.holder = self._edge.app.who(self._method, self._url, headers)
             if headers.get(b"expect", b"").lower() == b"100-continue":
                 self._connection.send_head(self, [(b":status", b"100")], last=False)
+
+    def _check_head(self, headers: Headers) -> None:
+        """Look at the head before anything else does. Raises PenstockError."""
 
     def take_body(self, chunk: bytes) -> None:
         if self.state != State.BODY:
@@ -119,7 +125,10 @@ class Stream:
             headers, whole = self._headers, self._body.whole()
             self._headers = NO_HEADERS
             self._drop()
-            self._edge.app.handle(self, self._method, self._url, headers, whole)
+            self._hand_over(headers, whole)
+
+    def _hand_over(self, headers: Headers, whole: bytes) -> None:
+        self._edge.app.handle(self, self._method, self._url, headers, whole)
 
     def refuse(self, exc: Exception) -> None:
         self.state = State.BUSY
@@ -162,6 +171,10 @@ class Stream:
             self._connection.send_later(self)  # the answers of a whole batch may have come together
         else:
             self._connection.send_body(self)
+
+    def body_sent(self) -> None:
+        """Note that all of the body is sent."""
+        self._connection.answered(self)
 
     def push(self) -> None:
         """Send the next pieces of an answer that the client did not take at once."""

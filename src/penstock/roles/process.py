@@ -26,6 +26,7 @@ from penstock.roles.recording import recording_gauges
 from penstock.roles.tracing import tracing_gauges
 from penstock.runtime.condition import WorkerRow
 from penstock.runtime.embedded_server import EmbeddedServer
+from penstock.server.drain import Drain
 from penstock.server.listen import AdminListener, DataListener
 from penstock.server.live_settings import LiveSettings
 
@@ -41,21 +42,24 @@ class Process:
         observing: Observing,
         *,
         edge: Edge | None = None,
+        grpc: Edge | None = None,
         tls: ServerTls | None = None,
         letters: DeadLetters | None = None,
         aside: SetAside | None = None,
     ) -> None:
         """`inside`: a member of an installation, or a server that does everything itself. `settings`: what it goes
-        by. `tls`: the TLS of its edge."""
+        by. `grpc`: its edge for gRPC. `tls`: the TLS of both."""
         config = settings.config
         check_admin(config)
         self.inside = inside
         self.settings = settings
         self.edge = edge
+        self.grpc = grpc
         self.tls = tls
         self._recorder = observing.recorder
         self._ledger, self._tracing = observing.ledger, observing.tracing
         self._spool_limit = config.ledger.spool_size
+        self._drain: Drain  # set by `drained_by`, before the admin plane opens
         self.pauses = LoopPauses()
         self._exposition = Exposition(observing.metrics, self._gauges, self.pauses, inside.role)
         self._overview = OwnOverview(inside, observing.metrics, self._gauges, observing.clock, time.time)
@@ -84,6 +88,12 @@ class Process:
 
     async def drain(self, seconds: float) -> bool:
         return await self.inside.drain(seconds)
+
+    def drained_by(self, drain: Drain) -> None:
+        self._drain = drain
+
+    async def finish(self) -> tuple[bool, int]:
+        return await self._drain.ask(), self.inside.unfinished
 
     def abandon(self) -> None:
         self.inside.abandon()
