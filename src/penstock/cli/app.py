@@ -27,6 +27,7 @@ COMMANDS = {
     "bench": "bench:bench",
     "sim": "sim:sim",
     "plan": "plan:plan",
+    "tune": "tune:tune",
     "check": "check:check",
     "drain": "drain:drain",
 }

@@ -2,6 +2,8 @@
 its data plane. Each role makes one, and `server/life.py` runs it."""
 
 import asyncio
+import os
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -131,6 +133,8 @@ class Process:
         return {
             "settings": [each._asdict() for each in self.settings.config.explain()],
             "need_restart": self.settings.need_restart,
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
         }
 
     def metrics(self, accept: str = "") -> tuple[bytes, str]:
