@@ -74,12 +74,13 @@ class Api:
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """Which doors are open for clients of other servers. The native doors always are."""
+    """Which doors are open beside the native ones, which always are."""
 
     openai: Switch = True  # /v1/embeddings, /v1/completions, /v1/models/{model}
     open_inference: Switch = True  # /v2, as Triton and KServe have it
     tei: Switch = True  # /embed, /rerank, /predict
     rerank: Switch = True  # /v1/rerank, /v2/rerank
+    websocket: Switch = True  # /v1/stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +216,8 @@ class Limits:
     result_ttl: Span = 600.0
     max_long_poll: SpanOrNone = 30.0
     max_asks: Positive = 1024  # of one call: as many inputs as a list of them may have
+    max_stream_asks: Positive = 1024  # in flight on one WebSocket
+    stream_idle_timeout: Span = 600.0  # of a WebSocket on which nothing is asked
     max_lanes: Positive = 256
     max_cache_entries: Positive = 50_000  # answers of deterministic models that a gateway remembers
     max_cache_bytes: Bytes = 64 * MIB

@@ -3,19 +3,29 @@ answers. The edge hands it every request (`handle`, `handle_ordinary`); it asks 
 and passes the asks to the gateway."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 
 from penstock.doors.charges import Charges
-from penstock.doors.door import AskingDoor, BecomesTask, Call, Door, Inside, Letter, TellingDoor, Visit
+from penstock.doors.door import (
+    AskingDoor,
+    BecomesTask,
+    Call,
+    Door,
+    Inside,
+    Letter,
+    TalkingDoor,
+    TellingDoor,
+    Visit,
+)
 from penstock.doors.every_answer import failed
 from penstock.doors.idempotency import KeyedAnswer, idempotency_key
 from penstock.doors.inputs import is_plain
 from penstock.doors.joined import Joined
 from penstock.doors.large import LARGE, LargeBodies
 from penstock.doors.ratelimit import refusal_fields
+from penstock.doors.reception import Reception
 from penstock.doors.results import accepted
-from penstock.doors.steps import Steps, at_once
+from penstock.doors.steps import at_once
 from penstock.doors.table import Table
 from penstock.doors.wishes import Media, media_of, prefers_task, wanted
 from penstock.edge.answer import with_fields
@@ -28,14 +38,12 @@ from penstock.errors import (
     MethodNotAllowed,
     NoInput,
     OverQuota,
-    PenstockError,
     Unacceptable,
     Unauthorized,
+    UpgradeRequired,
 )
 from penstock.ports import Doorman
-from penstock.types import Ask, Failure, Identity
-
-log = logging.getLogger("penstock.doors")
+from penstock.types import Ask, Identity
 
 
 class Errand:
@@ -70,6 +78,7 @@ class DataPlane:
         if doorman is not None and inside.limits.count_refused:
             self._charges = Charges(inside.gateway, doorman)
         self._large = LargeBodies(inside.gateway.clock)
+        self._reception = Reception(inside.gateway, doorman, self._charges, self._large, make_id)
         self._table = Table(doors)
         # The doors that can be found by the URL alone: their paths have no names in them.
         self._asking = {
@@ -171,9 +180,10 @@ class DataPlane:
                 raise MethodNotAllowed(
                     f"{method.decode()} is not possible here: use {' or '.join(door.methods)}"
                 )
-            identity = None
-            if self._doorman is not None and not door.public:
-                identity = await self._doorman.identify_slowly(headers)
+            if isinstance(door, TalkingDoor):
+                await door.meet(caller, headers, self._reception)
+                return
+            identity = None if door.public else await self._reception.identify(headers)
             if isinstance(door, AskingDoor):
                 await self._ask(caller, door, identity, _letter(door, body, headers, url))
             elif isinstance(door, TellingDoor):
@@ -185,8 +195,7 @@ class DataPlane:
     async def _ask(self, caller: Caller, door: AskingDoor, identity: Identity | None, letter: Letter) -> None:
         headers = letter.headers
         if not _is_quick(door, letter.body, headers):
-            steps = self._within_quota(identity, door.read_letter(letter))
-            asks = self._checked(await self._large.look("" if identity is None else identity.tenant, steps))
+            asks = self._checked(await self._reception.look(identity, door.read_letter(letter)))
         else:
             asks = self._read(door, letter)
         self._sign(asks, identity, headers)
@@ -203,13 +212,6 @@ class DataPlane:
         else:
             render = door.render_of(asks, _wanted(headers))
             caller.leaving = self._gateway.submit_keyed(asks[0], key, KeyedAnswer(caller, render))
-
-    def _within_quota(self, identity: Identity | None, steps: Steps[Sequence[Ask]]) -> Steps[Sequence[Ask]]:
-        """Check the quota when it is a large body's turn, because the bodies before it may have used the quota
-        up."""
-        if identity is not None and self._charges is not None:
-            self._charges.check(identity)
-        return (yield from steps)
 
     # ---- asks ----------------------------------------------------------------------------------------------
 
@@ -287,15 +289,7 @@ class DataPlane:
 
     def _failed(self, caller: Caller, door: Door | None, exc: Exception, headers: Headers) -> None:
         """Answer an error, in the shape of the door if there is one. No other place does so."""
-        if self._charges is not None:
-            exc = self._charges.after(exc, headers)
-        if isinstance(exc, PenstockError):
-            failure, about = Failure.of(exc), exc
-        else:
-            log.error("a request failed inside the server", exc_info=exc)
-            failure, about = Failure("INTERNAL", "the server failed; its log says how"), PenstockError("")
-        asked = request_id(headers) or self._make_id()
-        self._gateway.count(about, failure, asked)
+        exc, failure, asked = self._reception.refuse(exc, headers)
         answer = failed(failure, asked) if door is None else door.failure(failure, asked)
         if isinstance(exc, MethodNotAllowed) and door is not None:
             answer = with_fields(answer, [("allow", ", ".join(door.methods))])
@@ -303,6 +297,8 @@ class DataPlane:
             answer = with_fields(answer, refusal_fields(exc))
         elif isinstance(exc, Unauthorized):
             answer = with_fields(answer, [("www-authenticate", "Bearer")])
+        elif isinstance(exc, UpgradeRequired):
+            answer = with_fields(answer, [("sec-websocket-version", "13")])
         answer.code = failure.code
         caller.respond(answer)
 

@@ -13,6 +13,7 @@ from penstock.doors.native import Inference, ShortInference
 from penstock.doors.one_model import OneModel
 from penstock.doors.results import Results
 from penstock.doors.tei import Embed
+from penstock.doors.websocket import WebSocketDoor
 
 Make = Callable[[Inside], Door]
 
@@ -21,6 +22,7 @@ DOORS: Sequence[Make] = (Inference, ShortInference, Models, Health, Results)  # 
 FOR_OTHERS: Mapping[str, Sequence[Make]] = {
     "openai": (Embeddings, Completions, OneModel),
     "tei": (Embed,),
+    "websocket": (WebSocketDoor,),
 }
 
 

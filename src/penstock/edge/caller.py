@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from penstock.edge.answer import Answer
+from penstock.edge.talk import Talk
 from penstock.ports import Leaving
 from penstock.types import Reply
 
@@ -26,6 +27,11 @@ class Caller(Protocol):
     def respond(self, answer: Answer, tenant: str = "") -> None:
         """Send this answer. `tenant`: who has proved that the request was theirs; the answer's bytes count as this
         tenant's while the client does not take them. Empty: nobody has proved it."""
+        ...
+
+    def switch(self, answer: Answer, talk: Talk) -> None:
+        """Send this answer, and speak WebSocket from now on: `talk` is told of what the client says. Raises
+        UpgradeRequired if that is not possible. Does nothing if the client has left."""
         ...
 
 

@@ -3,6 +3,7 @@ makes it; `opening.py` does after a TLS handshake.
 
     NEW ──► HEAD ──► BODY ──► BUSY ──► IDLE ──► HEAD …
                                 │ the client does not read: SENDING
+                                │ it wished for WebSocket: a `websocket.WebSocket` takes over
                                 └ refused, or the last: LINGERING ──► closed
 
 Its base classes take the bytes apart (`http1_reading.py`, `http1_message.py`). The connection itself is the asker
@@ -32,10 +33,11 @@ from penstock.edge.caller import Render, nothing_asked
 from penstock.edge.departed import has_left
 from penstock.edge.fields import Headers
 from penstock.edge.heads import ORDINARY, Head
-from penstock.edge.http1_head import ENDS, GOES_ON, head_of, head_of_parts
+from penstock.edge.http1_head import ENDS, GOES_ON, head_of, head_of_parts, head_of_switch
 from penstock.edge.http1_hearing import Hearing
+from penstock.edge.talk import Talk
 from penstock.edge.unsent import AT_ONCE, PIECE, Unsent
-from penstock.errors import Malformed
+from penstock.errors import Malformed, UpgradeRequired
 from penstock.ports import Leaving
 from penstock.types import Reply
 
@@ -201,6 +203,26 @@ class Connection(Hearing):
             self._drop()
             transport.write(head_of_parts(answer, self._edge.date))
         return transport
+
+    def switch(self, answer: Answer, talk: Talk) -> None:
+        """Go on as a WebSocket, if nothing has come since the wish for it."""
+        transport, edge = self._transport, self._edge
+        if transport is None:
+            return
+        if not self._last or self._size or self._paused:
+            raise UpgradeRequired("wait for the answer before anything else is sent")
+        from penstock.edge.websocket import WebSocket  # its library may be missing, and takes a while to import
+
+        transport.write(head_of_switch(answer, edge.date))
+        edge.connections.discard(self)
+        edge.deaf.discard(self)
+        if self._watched >= 0:
+            edge.reads.forget(self._watched)
+        self._transport = self._later = self.leaving = None
+        self.state = CLOSED
+        heir = WebSocket(edge, talk)
+        transport.set_protocol(heir)
+        heir.connection_made(transport)
 
     @property
     def _ends(self) -> bool:

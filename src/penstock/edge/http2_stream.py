@@ -25,8 +25,9 @@ from penstock.edge.bounds import (
 from penstock.edge.caller import Render, nothing_asked
 from penstock.edge.fields import NO_HEADERS, Headers
 from penstock.edge.held import STRANGERS
+from penstock.edge.talk import Talk
 from penstock.edge.unsent import PIECE, Unsent
-from penstock.errors import HeadTooLarge, Malformed, PenstockError
+from penstock.errors import HeadTooLarge, Malformed, PenstockError, UpgradeRequired
 from penstock.ports import Leaving
 from penstock.types import Reply
 
@@ -162,6 +163,10 @@ class Stream:
             self._connection.send_later(self)  # the answers of a whole batch may have come together
         else:
             self._connection.send_body(self)
+
+    def switch(self, answer: Answer, talk: Talk) -> None:
+        """Raises UpgradeRequired: over HTTP/2 no connection changes its protocol."""
+        raise UpgradeRequired("WebSocket is spoken here over HTTP/1.1 only")
 
     def push(self) -> None:
         """Send the next pieces of an answer that the client did not take at once."""

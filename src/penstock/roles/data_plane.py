@@ -39,8 +39,9 @@ def data_plane(
         limits.max_long_poll,
         limits.count_refused,
         limits.max_asks,
+        limits.max_stream_asks,
     )
-    inside = Inside(gateway, http_limits, doorman is not None, not_ready)
+    inside = Inside(gateway, http_limits, doorman is not None, not_ready, config.server.cors_origins)
     closed = [name for name, is_open in asdict(config.doors).items() if not is_open]
     plane = DataPlane(inside, open_doors(inside, closed), random_ids().__next__, doorman)
     app: App = plane
@@ -56,6 +57,7 @@ def data_plane(
         limits.idle_timeout,
         max_unfinished=limits.max_unfinished_bytes,
         max_unsent=limits.max_unsent_bytes,
+        quiet_seconds=limits.stream_idle_timeout,
     )
     return Edge(app, edge_limits, loop, clock, tls, keys=doorman is not None)
 
