@@ -245,8 +245,8 @@ STATUS_BY_CODE: dict[str, int] = {
     kind.code: kind.status
     for kind in (
         Malformed, NoInput, Unauthorized, Forbidden, NotFound, MethodNotAllowed, BodyTooSlow, HeadTooSlow, Conflict,
-        KeyReused, TooLarge, UnsupportedMedia, Unacceptable, OverQuota, UpgradeRequired, HeadTooLarge, UnknownCoding,
-        NotInstalled, UnknownVersion, Overloaded, Draining,
+        KeyReused, TooLarge, UnsupportedMedia, Unacceptable, OverQuota, UpgradeRequired, HeadTooLarge,
+        UnknownCoding, NotInstalled, UnknownVersion, Overloaded, Draining,
         StoreDown, DeadlineExceeded, BackendFailed, ClientLeft, Cancelled, Internal, BackendOutOfMemory,
         BackendCrashed, BackendTimeout, BackendUnavailable,
     )

@@ -5,8 +5,8 @@
               └──────────────────┴───────────failure───────────► the same, in this door's shape of an error
 
 A door is one file in this folder and one name in `DOORS` (`open_doors.py`). It is a subclass of `AskingDoor`,
-`TellingDoor` or `TalkingDoor`, and knows nothing of connections. `data_plane.py` calls it, and takes care of identities, quotas,
-idempotency keys, large bodies and clients that leave.
+`TellingDoor` or `TalkingDoor`, and knows nothing of connections. `data_plane.py` calls it, and takes care of
+identities, quotas, idempotency keys, large bodies and clients that leave.
 """
 
 from abc import ABC, abstractmethod

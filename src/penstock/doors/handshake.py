@@ -71,9 +71,7 @@ def _check_origin(headers: Headers, origins: Collection[str]) -> None:
 
 def _subprotocols(headers: Headers) -> tuple[str | None, Headers]:
     """Returns the subprotocol that is agreed on, and who asks."""
-    credentials = {
-        name: value for name, value in headers.items() if name in (b"authorization", b"x-api-key")
-    }
+    credentials = {name: value for name, value in headers.items() if name in (b"authorization", b"x-api-key")}
     said = headers.get(b"sec-websocket-protocol")
     if said is None:
         return None, credentials or NO_HEADERS

@@ -64,10 +64,10 @@ class WebSocketDoor(TalkingDoor):
         return Described({self.path: {"get": operation}}, {"StreamAsk": _ASK})
 
 
-_ABOUT = f"""Each message is JSON, in a frame of text. `StreamAsk` is one ask; its answer is as at `/v1/inference`,
-with the `id` that the client gave, or an error with it. Answers come as they are ready. `{{{{"cancel": id}}}}` takes
-an ask back. `{{{{"authorization": "Bearer KEY"}}}}` says who asks, if no header field and no subprotocol did. Before a
-server stops it says `{{good_bye}}`. An id has at most {LONGEST_ID} bytes."""
+_ABOUT = f"""Each message is JSON, in a frame of text. `StreamAsk` is one ask; its answer is as at
+`/v1/inference`, with the `id` that the client gave, or an error with it. Answers come as they are ready.
+`{{{{"cancel": id}}}}` takes an ask back. `{{{{"authorization": "Bearer KEY"}}}}` says who asks, if no header field
+and no subprotocol did. Before a server stops it says `{{good_bye}}`. An id has at most {LONGEST_ID} bytes."""
 
 _ASK: Part = object_of(
     {

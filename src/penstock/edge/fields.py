@@ -41,7 +41,7 @@ FIELDS: dict[bytes, Field] = {
     b"tracestate": Field("what others say of that trace", _TRACESTATE, "left out if too long or without a trace"),
     b"transfer-encoding": Field("how the body comes", None, "chunked is read, all else refused"),
     b"expect": Field("whether to go on with the body", None, "told to go on, or refused before it"),
-    b"upgrade": Field("another protocol is wished for", None, "passed over, but for WebSocket where a door speaks it"),
+    b"upgrade": Field("another protocol is wished for", None, "passed over, but for WebSocket at its door"),
     b"sec-websocket-key": Field("proof that WebSocket is meant", None, "answered by a door that speaks it"),
     b"sec-websocket-version": Field("which WebSocket", None, "refused by such a door unless it is 13"),
     b"sec-websocket-protocol": Field("subprotocols, and perhaps who asks", None, "read by such a door"),

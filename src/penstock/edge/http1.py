@@ -211,7 +211,9 @@ class Connection(Hearing):
             return
         if not self._last or self._size or self._paused:
             raise UpgradeRequired("wait for the answer before anything else is sent")
-        from penstock.edge.websocket import WebSocket  # its library may be missing, and takes a while to import
+        from penstock.edge.websocket import (
+            WebSocket,
+        )  # its library may be missing, and takes a while to import
 
         transport.write(head_of_switch(answer, edge.date))
         edge.connections.discard(self)

@@ -204,9 +204,10 @@ class Reading(Message):
             self._refuse(Malformed("something was sent after a wish for WebSocket, before its answer"))
 
     def _without_upgrade(self) -> None:
-        """Read the head again without its field Upgrade. We speak no other protocol but WebSocket, and a server may
-        then go on as if it had not been asked (RFC 9110, 7.8). llhttp cannot do that: it takes the body for bytes of
-        the other protocol. Several clients, Java's among them, send the field with every first request."""
+        """Read the head again without its field Upgrade. We speak no other protocol but WebSocket, and a server
+        may then go on as if it had not been asked (RFC 9110, 7.8). llhttp cannot do that: it takes the body for
+        bytes of the other protocol. Several clients, Java's among them, send the field with every first request.
+        """
         parser = self._parser
         if parser is None:
             return
