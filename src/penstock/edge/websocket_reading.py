@@ -194,6 +194,10 @@ class MessageReading(asyncio.Protocol):
         """Take nothing more: one side has ended the connection."""
         raise NotImplementedError
 
+    def crowded_out(self) -> None:
+        """Give way: too many bytes are held."""
+        raise NotImplementedError
+
     def hang_up(self, code: int, reason: str) -> None:
         raise NotImplementedError
 
