@@ -39,6 +39,7 @@ OTHERS = {
     "cluster/inquiries.py": "one answer",
     "cluster/lookout.py": "one answer",
     "admin/stream.py": "what those who look share; it ends with them",
+    "server/live_settings.py": "one reading of the settings",
     "server/life.py": "what a process waits for at its end",
     "server/listen.py": "one connection each; and the admin plane, without which there is no /livez to fail",
     "cluster/unbroken.py": "one request each",
