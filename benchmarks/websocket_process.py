@@ -90,10 +90,13 @@ async def ask(url: str, connections: int, asks: int, seconds: float, text: str) 
         "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
     ).encode()
     frames = {str(number).encode(): ask_of(number, text) for number in range(asks)}
+    assert to.hostname is not None
+    assert to.port is not None
+    host, port = to.hostname, to.port
     counts, loop, began = Counts(), asyncio.get_running_loop(), time.monotonic()
     askers = []
     for _ in range(connections):
-        _, asker = await loop.create_connection(lambda: Asker(wish, frames, counts), to.hostname, to.port)
+        _, asker = await loop.create_connection(lambda: Asker(wish, frames, counts), host, port)
         askers.append(asker)
     await asyncio.sleep(began + seconds - time.monotonic())
     counts.over, took = True, time.monotonic() - began

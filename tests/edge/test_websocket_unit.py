@@ -421,7 +421,7 @@ async def test_nothing_keeps_a_websocket_that_is_over(sent: bytes) -> None:
         await settle()
         assert talk.times_left
         del client
-        talk.__dict__.pop("line")
+        talk.__dict__.pop("wire")
         await settle()
         assert alive() is None
     finally:

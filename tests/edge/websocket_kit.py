@@ -11,7 +11,7 @@ from penstock.edge.answer import Answer
 from penstock.edge.caller import Caller
 from penstock.edge.edge import Edge
 from penstock.edge.fields import Headers
-from penstock.edge.talk import Line
+from penstock.edge.talk import Wire
 
 WISH = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: k")
 GOOD_BYE = b"good-bye"
@@ -33,21 +33,21 @@ class EchoTalk:
     def in_flight(self) -> int:
         return len(self.owed)
 
-    def begin(self, line: Line) -> None:
-        self.line = line
+    def begin(self, wire: Wire) -> None:
+        self.wire = wire
 
     def hear(self, message: bytes, *, text: bool) -> None:
         self.heard.append(message)
         if self.at_once:
-            self.line.send(message)
+            self.wire.send(message)
         else:
             self.owed.append(message)
 
     def answer(self) -> None:
-        self.line.send(self.owed.pop(0))
+        self.wire.send(self.owed.pop(0))
 
     def say_good_bye(self) -> None:
-        self.line.send(GOOD_BYE)
+        self.wire.send(GOOD_BYE)
 
     def left(self) -> None:
         self.times_left += 1

@@ -25,7 +25,7 @@ from penstock.doors.reception import Reception
 from penstock.doors.steps import Steps
 from penstock.edge.caller import Render
 from penstock.edge.fields import NO_HEADERS, Headers
-from penstock.edge.talk import Line
+from penstock.edge.talk import Wire
 from penstock.errors import (
     Conflict,
     Forbidden,
@@ -104,7 +104,7 @@ class Conversation:
         self._identity = identity  # as of the last ask
         # Whether the client has said at any time who asks. Until then next to nothing is read.
         self._was_introduced = self.is_introduced
-        self._line: Line | None = None
+        self._wire: Wire | None = None
         self._questions: dict[bytes, Question] = {}
         self._slow: asyncio.Task[None] | None = None  # what the next message waits for
 
@@ -126,15 +126,15 @@ class Conversation:
     def in_flight(self) -> int:
         return len(self._questions)
 
-    def begin(self, line: Line) -> None:
-        self._line = line
+    def begin(self, wire: Wire) -> None:
+        self._wire = wire
 
     def say_good_bye(self) -> None:
-        if self._line is not None:
-            self._line.send(GOOD_BYE)
+        if self._wire is not None:
+            self._wire.send(GOOD_BYE)
 
     def left(self) -> None:
-        self._line = None
+        self._wire = None
         if self._slow is not None:
             self._slow.cancel()
         questions, self._questions = self._questions, {}
@@ -240,8 +240,8 @@ class Conversation:
         def done(task: "asyncio.Task[None]") -> None:
             if self._slow is task:
                 self._slow = None
-                if self._line is not None:
-                    self._line.go_on()
+                if self._wire is not None:
+                    self._wire.go_on()
 
         self._slow = asyncio.get_running_loop().create_task(work)
         self._slow.add_done_callback(done)
@@ -294,15 +294,15 @@ class Conversation:
 
     def answer(self, question: Question, reply: Reply) -> None:
         self._questions.pop(question.id, None)
-        line = self._line
-        if line is not None:
+        wire = self._wire
+        if wire is not None:
             answer = self._render(reply, self._gateway.clock())
             if answer.before:
-                line.send(
+                wire.send(
                     b"".join((b'{"id":', question.id, b",", answer.before[1:], answer.body, answer.after))
                 )
             else:
-                line.send(b"".join((b'{"id":', question.id, b",", answer.body[1:])))
+                wire.send(b"".join((b'{"id":', question.id, b",", answer.body[1:])))
 
     def _refuse_unread(self, message: bytes) -> None:
         """Refuse a message that cannot be read, in words."""
@@ -316,12 +316,12 @@ class Conversation:
         if isinstance(exc, Unauthorized | Forbidden) and self._doorman is not None:
             credentials, self._credentials = credentials or self._credentials, NO_HEADERS
         _, failure, request_id = self._reception.refuse(exc, credentials or self._credentials)
-        if self._line is not None:
-            self._line.send(b"".join((b'{"id":', name, b",", failed(failure, request_id).body[1:])))
+        if self._wire is not None:
+            self._wire.send(b"".join((b'{"id":', name, b",", failed(failure, request_id).body[1:])))
 
     def _hang_up(self, exc: Exception) -> None:
-        if self._line is not None:
-            self._line.hang_up(POLICY, str(exc).encode("ascii", "replace").decode())
+        if self._wire is not None:
+            self._wire.hang_up(POLICY, str(exc).encode("ascii", "replace").decode())
 
 
 def _read(message: bytes) -> Steps[tuple[Message, bool]]:

@@ -1,5 +1,5 @@
 """The wish to speak WebSocket, checked before it is granted (RFC 6455, 4.2). The WebSocket door asks with each
-request at its path (`websocket.py`). Pure: header fields in, a `Wish` out, or a refusal.
+request at its path (`websocket.py`). Pure: header fields in, an `Agreement` out, or a refusal.
 
 A browser lets any page open a WebSocket to anywhere, and says in Origin which page it is. It lets no page set a
 header field, so a page gives its key as a subprotocol:
@@ -23,7 +23,7 @@ GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, 1.3
 USUAL_PORTS = {"http": ":80", "https": ":443"}
 
 
-class Wish(NamedTuple):
+class Agreement(NamedTuple):
     """A wish that can be granted."""
 
     accept: str  # the answer to its key
@@ -31,7 +31,7 @@ class Wish(NamedTuple):
     credentials: Headers  # who asks, as header fields; empty: it does not say
 
 
-def read_wish(headers: Headers, origins: Collection[str]) -> Wish:
+def agree(headers: Headers, origins: Collection[str]) -> Agreement:
     """Raises a refusal. `origins`: of other web pages that may ask."""
     wanted = headers.get(b"connection", b"").lower()
     if headers.get(b"upgrade", b"").lower() != b"websocket" or b"upgrade" not in wanted:
@@ -45,7 +45,7 @@ def read_wish(headers: Headers, origins: Collection[str]) -> Wish:
         raise Malformed(f"Sec-WebSocket-Key must be {KEY_BYTES} bytes in base64")
     _check_origin(headers, origins)
     subprotocol, credentials = _subprotocols(headers)
-    return Wish(b64encode(sha1(key + GUID).digest()).decode(), subprotocol, credentials)
+    return Agreement(b64encode(sha1(key + GUID).digest()).decode(), subprotocol, credentials)
 
 
 def _is_key(key: bytes) -> bool:

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 from penstock.doors.conversation import GOOD_BYE, LONGEST_ID, Conversation
 from penstock.doors.door import Inside, TalkingDoor
-from penstock.doors.handshake import read_wish
+from penstock.doors.handshake import agree
 from penstock.doors.native import Inference
 from penstock.doors.openapi_parts import STRING, Described, Offer, Part, object_of, parameter, refused
 from penstock.doors.reception import Reception
@@ -32,14 +32,14 @@ class WebSocketDoor(TalkingDoor):
         self._installed = find_spec(LIBRARY) is not None
 
     async def meet(self, caller: Caller, headers: Headers, reception: Reception) -> None:
-        wish = read_wish(headers, self.inside.origins)
+        agreed = agree(headers, self.inside.origins)
         if not self._installed:
             raise NotInstalled(MISSING)
-        identity = await reception.identify(wish.credentials) if wish.credentials else None
-        fields = [("sec-websocket-accept", wish.accept)]
-        if wish.subprotocol is not None:
-            fields.append(("sec-websocket-protocol", wish.subprotocol))
-        talk = Conversation(self.inside, reception, self._render, wish.credentials, identity)
+        identity = await reception.identify(agreed.credentials) if agreed.credentials else None
+        fields = [("sec-websocket-accept", agreed.accept)]
+        if agreed.subprotocol is not None:
+            fields.append(("sec-websocket-protocol", agreed.subprotocol))
+        talk = Conversation(self.inside, reception, self._render, agreed.credentials, identity)
         caller.switch(Answer(101, fields, b""), talk)
 
     def describe(self, offer: Offer) -> Described:

@@ -1,17 +1,17 @@
-"""A WebSocket and whoever talks over it, as they know each other: a contract. `websocket.py` implements `Line`, and
+"""A WebSocket and whoever talks over it, as they know each other: a contract. `websocket.py` implements `Wire`, and
 tells a `Talk` of each message; a door implements `Talk` (`doors/conversation.py`).
 
-    client ──frames──► the line (edge) ──messages──► the talk (door) ──asks──► the gateway
+    client ──frames──► the wire (edge) ──messages──► the talk (door) ──asks──► the gateway
 """
 
 from typing import Protocol
 
 
-class Line(Protocol):
+class Wire(Protocol):
     """The WebSocket, as its talk knows it."""
 
     def send(self, message: bytes) -> None:
-        """Send a message: text, in UTF-8. Nothing is sent once the line has ended."""
+        """Send a message: text, in UTF-8. Nothing is sent once the wire has ended."""
         ...
 
     def hang_up(self, code: int, reason: str) -> None:
@@ -28,7 +28,7 @@ class Talk(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the next message may be told. If not, the talk calls `Line.go_on` later."""
+        """Whether the next message may be told. If not, the talk calls `Wire.go_on` later."""
         ...
 
     @property
@@ -46,7 +46,7 @@ class Talk(Protocol):
         """How many answers the client is owed."""
         ...
 
-    def begin(self, line: Line) -> None: ...
+    def begin(self, wire: Wire) -> None: ...
 
     def hear(self, message: bytes, *, text: bool) -> None:
         """Take a message. `text`: it came as text, and not as bytes. Never raises."""

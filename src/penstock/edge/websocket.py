@@ -27,7 +27,7 @@ GOING_AWAY, POLICY, TRY_LATER = 1001, 1008, 1013  # RFC 6455, 7.4.1
 
 
 class WebSocket(MessageReading):
-    """Implements `edge.Counted`, `held.Holding` and `talk.Line`."""
+    """Implements `edge.Counted`, `held.Holding` and `talk.Wire`."""
 
     __slots__ = ("_flushing", "_leaving", "_pinged", "_quiet_since", "_thrown_away", "_unsent")
 
