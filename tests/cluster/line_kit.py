@@ -13,6 +13,7 @@ class FakeLine:
         self._loop = asyncio.get_running_loop()
         self.slots = list(slots)
         self.down = False
+        self.seconds = 0.0  # that it takes to enter or leave the line
         self.takers = 0  # who stand at the line now
         self.takes = 0
         self.posted: list[tuple[float, str]] = []
@@ -37,6 +38,7 @@ class FakeLine:
 
     async def post(self, model: str, slot: str) -> bool:
         self._reach(model)
+        await asyncio.sleep(self.seconds)
         self.posted.append((self._loop.time(), slot))
         new = slot not in self.slots
         if new:
@@ -47,6 +49,7 @@ class FakeLine:
     async def withdraw(self, model: str, slot: str) -> bool:
         self._reach(model)
         self.withdrawn[slot] += 1
+        await asyncio.sleep(self.seconds)
         found = slot in self.slots
         if found:
             self.slots.remove(slot)

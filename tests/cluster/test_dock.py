@@ -370,6 +370,38 @@ def test_one_handed_ahead_too_late_begins_at_once_and_its_slot_leaves_the_line()
     run_virtual(body())
 
 
+def test_a_slot_that_was_taken_from_the_line_before_a_late_batch_leaves_it_at_the_next() -> None:
+    async def body() -> None:
+        async with workshop(Answer(seconds=0.5), Answer(seconds=0.5), Answer(seconds=0.5)) as shop:
+            shop.arrive("one")
+            await asyncio.sleep(0.6)
+            assert await shop.line.take("model", 0.0) == WORKER  # by a batcher whose batch is not here yet
+            shop.arrive("late", ahead=True)
+            await asyncio.sleep(0.6)
+            assert shop.line.slots == [WORKER]
+            shop.arrive("of who took it")
+            await asyncio.sleep(0.1)
+            assert shop.line.slots == [], "a slot at work is offered to nobody else"
+            await asyncio.sleep(0.5)
+            assert shop.line.slots == [WORKER]
+
+    run_virtual(body())
+
+
+def test_a_slot_that_is_free_again_before_it_could_leave_the_line_stays_there() -> None:
+    async def body() -> None:
+        async with workshop(Answer(seconds=0.5), Answer(seconds=0.1)) as shop:
+            shop.arrive("one")
+            await asyncio.sleep(0.6)
+            shop.line.seconds = 0.2
+            shop.arrive("short", ahead=True)
+            await asyncio.sleep(0.7)
+            assert shop.journal.ended() == {"one": "ok", "short": "ok"}
+            assert shop.line.slots == [WORKER]
+
+    run_virtual(body())
+
+
 def test_one_handed_ahead_goes_behind_one_that_waits_already() -> None:
     """Two batchers had taken the slot. The slot runs batches in the order in which it is told that they begin."""
 

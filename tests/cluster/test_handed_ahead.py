@@ -1,12 +1,14 @@
 """A busy worker elsewhere gets its next batch before it has ended the one in hand, if that next batch is full."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
-from town import SECONDS, Town, replies, right_answer
+from town import SECONDS, Town, doubled, replies, right_answer
 
-from penstock.testing import run_virtual
-from penstock.types import Outcome
+from penstock.cluster.borrowing import HELD
+from penstock.testing import Answer, run_virtual
+from penstock.types import Batch, Outcome
 
 BATCH = 16  # requests in a full batch of the town
 ROUNDS = 12  # batches for each slot
@@ -34,6 +36,34 @@ def test_under_full_load_most_batches_are_handed_ahead(batchers: int) -> None:
         # The first batches only teach how long a batch takes, and the last are no longer full.
         batches = [batch for backend in town.backends for batch in backend.batches]
         assert sum(batch.ahead for batch in batches) > len(batches) / 2
+        await town.stop()
+
+    run_virtual(body())
+
+
+@pytest.mark.parametrize("batchers", [1, 2])
+def test_no_worker_stands_idle_though_batches_are_shorter_than_messages_are_on_their_way(
+    batchers: int,
+) -> None:
+    """A worker may have run two batches, and be free again, before its batcher hears of either."""
+
+    async def body() -> None:
+        def short(batch: Batch) -> Answer:
+            return replace(doubled(batch), seconds=0.001)
+
+        town = Town(script=short, post_seconds=0.003)
+        gateway = await town.add_gateway()
+        for _ in range(batchers):
+            await town.add_batcher()
+        await town.add_worker()
+        await town.settle_down()
+        longest = 0.0
+        for _ in range(20):
+            sent = town.clock()
+            await replies([town.send(gateway, each) for each in range(40 * BATCH)])
+            longest = max(longest, town.clock() - sent)
+        assert any(batch.ahead for backend in town.backends for batch in backend.batches)
+        assert longest < 2 * HELD, "a worker that was free was held for nothing, or had to say so twice"
         await town.stop()
 
     run_virtual(body())

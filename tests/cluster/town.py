@@ -32,8 +32,9 @@ class OwnPost:
 
     apart = False
 
-    def __init__(self, post: Post) -> None:
+    def __init__(self, post: Post, seconds: float) -> None:
         self._post = post
+        self._seconds = seconds
         self.dead = False
 
     async def send(self, box: str, payload: bytes, *, give_up_after: float = 30.0) -> bool:
@@ -45,16 +46,18 @@ class OwnPost:
     ) -> list[bool]:
         if self.dead:
             await for_ever()
+        if self._seconds:
+            await asyncio.sleep(self._seconds)
         return await self._post.send_all(messages, give_up_after=give_up_after)
 
 
 class OwnBus:
     """The bus of all, with a post of its own."""
 
-    def __init__(self, bus: MemoryBus) -> None:
+    def __init__(self, bus: MemoryBus, post_seconds: float) -> None:
         self.where, self.heartbeat, self.lease = bus.where, bus.heartbeat, bus.lease
         self.aside = bus.aside
-        self.post = OwnPost(bus.post)
+        self.post = OwnPost(bus.post, post_seconds)
         self.credits, self.mailbox, self.registry = bus.credits, bus.mailbox, bus.registry
         self.open, self.close = bus.open, bus.close
 
@@ -74,6 +77,7 @@ class Town:
     max_queue: int = Limits().max_queue
     level: Level = field(default_factory=lambda: Level(0))  # of every tenant
     runs_ahead: bool = True  # whether backends take a batch while they run one
+    post_seconds: float = 0.0  # that each message is on its way
     gateways: list[GatewayMember] = field(default_factory=list)
     batchers: list[BatcherMember] = field(default_factory=list)
     workers: list[WorkerMember] = field(default_factory=list)
@@ -125,7 +129,7 @@ class Town:
         return await self._add(member, self.workers)
 
     def _own_bus(self) -> OwnBus:
-        return OwnBus(self.bus)
+        return OwnBus(self.bus, self.post_seconds)
 
     def _backends(self, model: str, process: str) -> Callable[[int], Backend]:
         def make(number: int) -> Backend:

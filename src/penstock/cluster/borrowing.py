@@ -68,8 +68,14 @@ class Borrower:
                     await asyncio.sleep(AFTER_OUTAGE)
                     continue
                 if slot is not None and not self._is_gone(slot):
-                    self._hold(WorkerId(slot))
+                    await self._take(WorkerId(slot))
                     break  # the next step of the batcher decides, and says if it wants another
+
+    async def _take(self, worker: WorkerId) -> None:
+        """Hold a slot from the line, or give it back at once: what it was wanted for may have gone elsewhere."""
+        self._hold(worker)
+        if not self._pump.batcher.has_work(self._clock()):
+            await self._lend(worker)
 
     def _hold(self, worker: WorkerId) -> None:
         self._pump.attach(worker, lambda batch: self._send(worker, batch))
@@ -83,9 +89,12 @@ class Borrower:
             await asyncio.sleep(HELD)
             spare = set(self._pump.batcher.spare(self._clock()))
             for worker in idle & spare:
-                self._pump.lent(worker)
-                try:
-                    await self._line.post(self._model, worker)
-                except (StoreDown, OSError) as error:  # the worker's slot will say again that it is free
-                    log.debug("a worker could not be given back", extra={"error": str(error)})
+                await self._lend(worker)
             idle = spare - idle
+
+    async def _lend(self, worker: WorkerId) -> None:
+        self._pump.lent(worker)
+        try:
+            await self._line.post(self._model, worker)
+        except (StoreDown, OSError) as error:  # the worker's slot will say again that it is free
+            log.debug("a worker could not be given back", extra={"error": str(error)})

@@ -49,7 +49,18 @@ _Order = tuple[Dispatch, Batch]
 class _Berth:
     """One slot at the dock."""
 
-    __slots__ = ("model", "order", "ready", "started", "take", "telling", "waiting", "worker")
+    __slots__ = (
+        "model",
+        "moving",
+        "order",
+        "owed",
+        "ready",
+        "started",
+        "take",
+        "telling",
+        "waiting",
+        "worker",
+    )
 
     def __init__(self, worker: WorkerId, model: str, take: Callable[[Batch], None]) -> None:
         self.worker = worker
@@ -59,7 +70,13 @@ class _Berth:
         self.order: _Order | None = None  # the batch that it has in hand
         self.waiting: deque[_Order] = deque()
         self.started = 0.0
+        # Whether a batcher may have taken the slot from the line just before a batch came ahead, too late. That
+        # batcher will send a batch for it, although the slot has entered the line again.
+        self.owed = False
         self.telling = asyncio.Lock()  # so that the ends of batches are told in their order
+        self.moving = (
+            asyncio.Lock()
+        )  # so that it enters and leaves the line in the order in which that was wanted
 
 
 class RemoteDock:
@@ -163,8 +180,9 @@ class RemoteDock:
         batch.ahead = order.ahead and berth.order is not None and not berth.waiting
         if berth.order is None:
             self._begin(berth, (order, batch))
-            if order.ahead:
-                self._soon(self._step_out(worker))
+            if order.ahead or berth.owed:
+                berth.owed = False
+                self._soon(self._step_out(worker, late=order.ahead))
             return
         if batch.ahead:
             berth.take(batch)
@@ -244,17 +262,31 @@ class RemoteDock:
     async def _stand_in_line(self, worker: WorkerId) -> None:
         """Put a free slot into the line. If the line cannot be reached, `run` tries again."""
         berth = self._berths[worker]
-        if berth.ready and berth.order is None and not self.draining:
+        async with berth.moving:
+            if not self._offered(berth):
+                return
             try:
                 await self._line.post(self._model, worker)
             except (StoreDown, OSError) as error:
                 log.debug("a slot could not say that it is free", extra={"error": str(error)})
 
-    async def _step_out(self, worker: WorkerId) -> None:
-        try:
-            await self._line.withdraw(self._model, worker)
-        except (StoreDown, OSError) as error:
-            log.debug("a slot could not leave the line", extra={"error": str(error)})
+    async def _step_out(self, worker: WorkerId, *, late: bool = False) -> None:
+        """Take a slot out of the line, unless it is free again by now: a short batch may have ended meanwhile.
+        `late`: the slot has got a batch ahead that came too late."""
+        berth = self._berths[worker]
+        async with berth.moving:
+            if self._offered(berth):
+                berth.owed = late
+                return
+            try:
+                was_there = await self._line.withdraw(self._model, worker)
+                berth.owed = late and not was_there
+            except (StoreDown, OSError) as error:
+                log.debug("a slot could not leave the line", extra={"error": str(error)})
+
+    def _offered(self, berth: _Berth) -> bool:
+        """Whether a slot is free, and so belongs into the line."""
+        return berth.ready and berth.order is None and not self.draining
 
 
 def _told(

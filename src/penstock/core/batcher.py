@@ -123,9 +123,12 @@ class Batcher:
 
     def spare(self, now: Seconds) -> list[WorkerId]:
         """The workers whose credits are to be given back: nothing waits for them, or their breaker is open."""
+        return self.fleet.kept(resting=True) + ([] if self.has_work(now) else self.fleet.kept(resting=False))
+
+    def has_work(self, now: Seconds) -> bool:
+        """Whether anything waits for a worker, idle or not."""
         caution = self.caution
-        needed = self.depth.total > 0 or caution.due(self.delivery, now) or caution.apart_due(now)
-        return self.fleet.kept(resting=True) + ([] if needed else self.fleet.kept(resting=False))
+        return self.depth.total > 0 or caution.due(self.delivery, now) or caution.apart_due(now)
 
     # ---- events ------------------------------------------------------------------------------------------
 

@@ -257,10 +257,12 @@ class Fleet:
         return batch
 
     def begin_ahead(self, worker: Worker, now: Seconds) -> Sealed:
-        """What the worker was handed ahead has begun. To be called when the batch before it was released."""
+        """What the worker was handed ahead has begun. To be called when the batch before it was released.
+
+        A credit in hand stays good, since it may be from after the end of this batch, which is told later. If it is
+        from before, the worker sees to it that no other batcher gets one besides."""
         batch = self.take_back(worker)
         assert batch is not None
-        worker.held = not self.shared  # a credit that it posted before it got the batch is worth nothing now
         worker.batch = batch
         worker.started = now
         self._busy[worker.id] = worker
