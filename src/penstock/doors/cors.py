@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from penstock.edge.answer import Answer, Fields, with_fields
 from penstock.edge.app import App
-from penstock.edge.caller import Caller, Render, nothing_asked
+from penstock.edge.caller import Caller, Parts, Render, nothing_asked
 from penstock.edge.fields import Headers
 from penstock.edge.heads import Head
 from penstock.edge.talk import Talk
@@ -107,6 +107,9 @@ class Crossing:
 
     def respond(self, answer: Answer, tenant: str = "") -> None:
         self._caller.respond(with_fields(answer, self._fields), tenant)
+
+    def begin(self, answer: Answer, tenant: str = "") -> Parts | None:
+        return self._caller.begin(with_fields(answer, self._fields), tenant)
 
     def switch(self, answer: Answer, talk: Talk) -> None:
         self._caller.switch(answer, talk)

@@ -187,7 +187,15 @@ class DataPlane:
             if isinstance(door, AskingDoor):
                 await self._ask(caller, door, identity, _letter(door, body, headers, url))
             elif isinstance(door, TellingDoor):
-                visit = Visit(method.decode(), path, query, identity)
+                tenant = "" if identity is None else identity.tenant
+                visit = Visit(
+                    method.decode(),
+                    path,
+                    query,
+                    identity,
+                    headers,
+                    lambda answer: caller.begin(answer, tenant),
+                )
                 await door.tell(visit, lambda answer: caller.respond(answer, visit.tenant))
         except Exception as exc:
             self._failed(caller, door, exc, headers)

@@ -21,8 +21,8 @@ from penstock.doors.reception import Reception
 from penstock.doors.steps import Steps
 from penstock.doors.wishes import Media
 from penstock.edge.answer import Answer
-from penstock.edge.caller import Caller, Render
-from penstock.edge.fields import Headers
+from penstock.edge.caller import Caller, Parts, Render
+from penstock.edge.fields import NO_HEADERS, Headers
 from penstock.errors import TooLarge
 from penstock.ports import Gateway
 from penstock.types import Ask, Failure, Identity, Reply
@@ -182,6 +182,9 @@ class Visit(NamedTuple):
     path: str
     query: str
     identity: Identity | None  # None: clients need not say who they are here
+    headers: Headers = NO_HEADERS
+    # Begins an answer that comes part by part. None: the client has left.
+    begin: Callable[[Answer], Parts | None] = lambda answer: None
 
     @property
     def tenant(self) -> str:
@@ -209,4 +212,5 @@ class TellingDoor(Door):
 
     @abstractmethod
     async def tell(self, visit: Visit, respond: Respond) -> None:
-        """Answer the visit: call `respond` once. Raises `errors.Refused`."""
+        """Answer the visit: call `respond` once, or `visit.begin` if the answer comes part by part. Raises
+        `errors.Refused`."""

@@ -1,5 +1,6 @@
 """Tasks: the answer that announces one, which the data plane gives when it has accepted a task; and the door
-`/v1/result/…`, where a task's result is fetched or the task cancelled, whichever gateway accepted it."""
+`/v1/result/…`, where a task's result is fetched, the task followed (`followed.py`) or cancelled, whichever gateway
+accepted it."""
 
 from datetime import UTC, datetime
 
@@ -7,6 +8,7 @@ import msgspec
 
 from penstock.doors.door import Inside, Respond, TellingDoor, Visit
 from penstock.doors.every_answer import in_full
+from penstock.doors.followed import ENOUGH, follow, has_seen_the_end
 from penstock.doors.idempotency import REPLAYED
 from penstock.doors.large import LargeBodies
 from penstock.doors.openapi_parts import (
@@ -44,7 +46,14 @@ class Results(TellingDoor):
         self._large = LargeBodies(inside.gateway.clock)
 
     async def tell(self, visit: Visit, respond: Respond) -> None:
-        task = await (self._cancelled(visit) if visit.method == "DELETE" else self._awaited(visit))
+        if visit.method == "DELETE":
+            task = await self._cancelled(visit)
+        else:
+            query = read_query(visit.query, "wait_ms", "client_id", "stream")
+            if self._is_followed(query):
+                await self._follow(visit, query, respond)
+                return
+            task = await self._awaited(visit, query)
         reply = task.answer
         if reply is None or len(reply.output) <= LARGE_RESULT:
             respond(_where_it_stands(task))
@@ -53,8 +62,21 @@ class Results(TellingDoor):
         async with self._large.turn(visit.tenant):
             respond(_where_it_stands(task))
 
-    async def _awaited(self, visit: Visit) -> Task:
-        query = read_query(visit.query, "wait_ms", "client_id")
+    def _is_followed(self, query: dict[str, str]) -> bool:
+        if "stream" not in query:
+            return False
+        if query["stream"] != "1" or "wait_ms" in query:
+            raise Unacceptable("'stream' must be 1, and takes the place of 'wait_ms'")
+        return True
+
+    async def _follow(self, visit: Visit, query: dict[str, str], respond: Respond) -> None:
+        if has_seen_the_end(visit.headers):
+            respond(ENOUGH)
+            return
+        task = await self._find(visit, query)
+        await follow(visit, task, lambda task: _where_it_stands(task).body, self._large, LARGE_RESULT)
+
+    async def _awaited(self, visit: Visit, query: dict[str, str]) -> Task:
         task = await self._find(visit, query)
         wait = query.get("wait_ms")
         if wait is not None:
@@ -77,13 +99,20 @@ class Results(TellingDoor):
             "200": answered("The task", "Task", "X-Request-Id"),
             **refused(400, 404, 422, 500, 503),
         }
+        followed = answered("The task, or, with `stream`, its events", "Task", "X-Request-Id")
+        followed["content"] |= {"text/event-stream": {"schema": STRING}}
+        followed["headers"] = {}  # events have no id of their own
         result = {
             "operationId": "result",
             "tags": ["Tasks"],
             "summary": "Where a task stands, and its output",
             "description": "A result is kept for ten minutes, unless the server is set otherwise.",
-            "parameters": [_WAIT],
-            "responses": told,
+            "parameters": [_WAIT, _STREAM],
+            "responses": {
+                **told,
+                "200": followed,
+                "204": {"description": "The client has seen the last event."},
+            },
         }
         cancel = {
             "operationId": "cancel",
@@ -105,6 +134,12 @@ _WAIT = parameter(
     "query",
     "Wait this long for the task to be over, within the server's own limit.",
     {"type": "integer", "minimum": 0, "maximum": 999_999_999},
+)
+_STREAM = parameter(
+    "stream",
+    "query",
+    "`1`: be told each change as a server-sent event, `status` and at last `result`.",
+    {"enum": ["1"]},
 )
 _TASK = object_of(
     {

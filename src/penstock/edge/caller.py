@@ -29,9 +29,27 @@ class Caller(Protocol):
         tenant's while the client does not take them. Empty: nobody has proved it."""
         ...
 
+    def begin(self, answer: Answer, tenant: str = "") -> "Parts | None":
+        """Send the head of an answer whose body comes part by part. `leaving` is told if the client leaves
+        meanwhile. None: it has left."""
+        ...
+
     def switch(self, answer: Answer, talk: Talk) -> None:
         """Send this answer, and speak WebSocket from now on: `talk` is told of what the client says. Raises
         UpgradeRequired if that is not possible. Does nothing if the client has left."""
+        ...
+
+
+class Parts(Protocol):
+    """The body of an answer that comes part by part. What its client does not take waits; a client that lets much
+    wait is cut off."""
+
+    def send(self, part: bytes) -> None:
+        """Send a part, which must be small."""
+        ...
+
+    def end(self, part: bytes) -> None:
+        """Send the last part, which may be large, and must not be empty."""
         ...
 
 

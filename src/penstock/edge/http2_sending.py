@@ -83,7 +83,8 @@ class Sending(asyncio.Protocol):
                 size = min(len(unsent), window, machine.max_outbound_frame_size)
                 if size <= 0:
                     break
-                machine.send_data(stream.id, bytes(unsent[:size]), end_stream=size == len(unsent))
+                last = size == len(unsent) and not stream.more
+                machine.send_data(stream.id, bytes(unsent[:size]), end_stream=last)
                 unsent = unsent[size:]
                 sent += size
                 self._ready += size
@@ -98,6 +99,10 @@ class Sending(asyncio.Protocol):
         if unsent:
             self._blocked[stream.id] = stream
             stream.wait(turn=sent >= AT_ONCE and not self._paused)
+        elif stream.more:
+            self._blocked.pop(stream.id, None)
+            stream.all_taken()
+            stream.state = State.BUSY
         elif stream.state != State.CLOSED:
             self._answered(stream)
 

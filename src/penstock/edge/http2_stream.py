@@ -38,11 +38,11 @@ Fields = Iterable[tuple[bytes, bytes]]
 
 
 class Stream:
-    """Implements `caller.Caller`."""
+    """Implements `caller.Caller`, and `caller.Parts` of itself."""
 
     __slots__ = (
         "_body", "_connection", "_edge", "_headers", "_method", "_url", "complete", "held", "holder", "id",
-        "leaving", "render", "since", "state", "tenant", "unsent", "waiting",
+        "leaving", "more", "render", "since", "state", "tenant", "unsent", "waiting",
     )  # fmt: skip
 
     def __init__(self, connection: "Http2Connection", number: int, complete: bool) -> None:
@@ -56,6 +56,7 @@ class Stream:
         self.held = 0
         self.holder = STRANGERS
         self.unsent = memoryview(b"")  # the part of the answer that is not sent yet
+        self.more = False  # whether more of the answer is to come
         self.tenant = ""  # the tenant whose answer it is
         # The same answer as it is counted (`unsent.py`), if its client does not take it at once.
         self.waiting: Unsent | None = None
@@ -163,6 +164,28 @@ class Stream:
             self._connection.send_later(self)  # the answers of a whole batch may have come together
         else:
             self._connection.send_body(self)
+
+    def begin(self, answer: Answer, tenant: str = "") -> "Stream | None":
+        """Send the head of an answer that is sent part by part."""
+        if self.state == State.CLOSED:
+            return None
+        self.tenant, self.more = tenant, True
+        fields = [(":status", str(answer.status)), *answer.all_fields, ("date", self._edge.date)]
+        self._connection.send_head(
+            self, [(name.encode(), value.encode("latin-1")) for name, value in fields], last=False
+        )
+        return self
+
+    def send(self, part: bytes) -> None:
+        """Send a part, or put it behind those that the client has not taken yet."""
+        if self.state != State.CLOSED and part:
+            self.unsent = memoryview(b"".join((self.unsent, part)))
+            self._connection.send_body(self)
+
+    def end(self, part: bytes) -> None:
+        self.more = False
+        self.leaving = None
+        self.send(part)
 
     def switch(self, answer: Answer, talk: Talk) -> None:
         """Raises UpgradeRequired: over HTTP/2 no connection changes its protocol."""
