@@ -12,6 +12,7 @@ from penstock.doors.followed import ENOUGH, follow, has_seen_the_end
 from penstock.doors.idempotency import REPLAYED
 from penstock.doors.large import LargeBodies
 from penstock.doors.openapi_parts import (
+    BYTES,
     CODES,
     OUTPUT,
     OUTPUT_ENCODING,
@@ -65,8 +66,8 @@ class Results(TellingDoor):
     def _is_followed(self, query: dict[str, str]) -> bool:
         if "stream" not in query:
             return False
-        if query["stream"] != "1" or "wait_ms" in query:
-            raise Unacceptable("'stream' must be 1, and takes the place of 'wait_ms'")
+        if query["stream"] != "1":
+            raise Unacceptable("'stream' must be 1")
         return True
 
     async def _follow(self, visit: Visit, query: dict[str, str], respond: Respond) -> None:
@@ -100,7 +101,7 @@ class Results(TellingDoor):
             **refused(400, 404, 422, 500, 503),
         }
         followed = answered("The task, or, with `stream`, its events", "Task", "X-Request-Id")
-        followed["content"] |= {"text/event-stream": {"schema": STRING}}
+        followed["content"] |= {"text/event-stream": BYTES}
         followed["headers"] = {}  # events have no id of their own
         result = {
             "operationId": "result",
@@ -138,7 +139,7 @@ _WAIT = parameter(
 _STREAM = parameter(
     "stream",
     "query",
-    "`1`: be told each change as a server-sent event, `status` and at last `result`.",
+    "`1`: be told each change as a server-sent event, `status` and at last `result`; `wait_ms` then means nothing.",
     {"enum": ["1"]},
 )
 _TASK = object_of(
