@@ -3,12 +3,12 @@ it; functions and logs read it.
 
     "text"  {"any": "JSON"}      JSON as it came
     ␀ bytes                      the input is these bytes
-    ␁ MessagePack                a value that has bytes somewhere in it
+    ␁ MessagePack                a value that has bytes, or tensors (`tensors.py`), somewhere in it
 
 No JSON begins with either of these bytes. So a payload is plain bytes for all code in between, which can keep,
 compare and send it without knowing its form.
 
-This module imports nothing of Penstock, because it is imported in the processes of user code too.
+This module imports nothing else of Penstock, because it is imported in the processes of user code too.
 """
 
 from base64 import b64encode
@@ -16,11 +16,13 @@ from typing import Any
 
 import msgspec
 
+from penstock.tensors import tensor_of
+
 RAW, PACKED = b"\x00", b"\x01"
 
 _PACKED = PACKED[0]
 _from_json = msgspec.json.Decoder().decode
-_from_packed = msgspec.msgpack.Decoder().decode
+_from_packed = msgspec.msgpack.Decoder(ext_hook=tensor_of).decode
 
 
 def of_bytes(data: bytes) -> bytes:

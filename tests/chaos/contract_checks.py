@@ -38,6 +38,13 @@ SHAPES = {
     "/v1/embeddings": {"error"},
     "/v1/completions": {"error"},
     "/v1/models/{model}": {"error"},
+    "/v2": {"error"},
+    "/v2/models/{model}": {"error"},
+    "/v2/models/{model}/versions/{version}": {"error"},
+    "/v2/models/{model}/ready": {"error"},
+    "/v2/models/{model}/versions/{version}/ready": {"error"},
+    "/v2/health/live": {"error"},
+    "/v2/health/ready": {"error"},
 }
 NATIVE = {"error", "message", "request_id"}
 

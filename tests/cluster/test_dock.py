@@ -9,7 +9,7 @@ import pytest
 from line_kit import FakeLine
 from runtime_kit import WORKER, Observed, ask
 
-from penstock.cluster.dock import AGAIN, RemoteDock
+from penstock.cluster.dock import AGAIN, SOON, RemoteDock
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
 from penstock.runtime.slot import Slot
 from penstock.testing import Answer, MockBackend, run_virtual
@@ -147,6 +147,22 @@ def test_a_slot_that_stays_free_says_so_again_and_again() -> None:
                 shop.line.slots.clear()
                 await asyncio.sleep(AGAIN)
                 assert shop.line.slots == [WORKER]
+
+    run_virtual(body())
+
+
+def test_a_slot_that_enters_the_line_of_a_bus_that_stood_still_says_so_again_soon() -> None:
+    async def body() -> None:
+        async with workshop(Answer(seconds=0.1)) as shop:
+            shop.arrive("one")
+            shop.line.slots.clear()
+            shop.line.seconds = 0.5
+            await asyncio.sleep(0.65)
+            shop.line.seconds = 0.0
+            assert shop.line.slots == [WORKER]
+            shop.line.slots.clear()  # it was given to a batcher that no longer waits
+            await asyncio.sleep(SOON)
+            assert shop.line.slots == [WORKER]
 
     run_virtual(body())
 

@@ -67,6 +67,15 @@ def test_the_document_names_every_route_with_its_errors(server: Server) -> None:
         "GET /v1/models",
         "GET /v1/stream",
         "GET /health",
+        "GET /v2",
+        "GET /v2/health/live",
+        "GET /v2/health/ready",
+        "GET /v2/models/{model}",
+        "GET /v2/models/{model}/ready",
+        "POST /v2/models/{model}/infer",
+        "GET /v2/models/{model}/versions/{version}",
+        "GET /v2/models/{model}/versions/{version}/ready",
+        "POST /v2/models/{model}/versions/{version}/infer",
     }
     everything = {
         "200",

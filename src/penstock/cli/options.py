@@ -54,6 +54,9 @@ class Listening:
 
     host = setting(str, "server.host", default="127.0.0.1", about="Where clients connect.")
     port = setting(int, "server.port", "--port", "-p", default="8000", about="0: any free one.")
+    grpc_port = setting(
+        int, "server.grpc_port", "--grpc-port", default="no gRPC", about="Serve gRPC too, usually on 8001."
+    )
 
 
 class Clients:

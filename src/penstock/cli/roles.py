@@ -63,6 +63,8 @@ def run_role(
 
 def announce(data: Any, admin: Any) -> None:
     serving = f"serving  {data.url}/v1/inference    docs {data.url}/docs    " if data is not None else ""
+    if data is not None and data.beside is not None:
+        serving += f"{data.beside.url}    "
     typer.echo(f"  {serving}admin {admin.url}/internal/health")
 
 

@@ -89,4 +89,6 @@ def _announce(config: Config, data: DataListener | None, admin: AdminListener) -
     typer.echo(
         f"\n  serving  {data.url}/v1/inference    docs {data.url}/docs    admin {admin.url}/internal/health\n"
     )
+    if data.beside is not None:
+        typer.echo(f"  serving  {data.beside.url}    protos {data.url}/proto\n")
     typer.echo(f"  {try_it(f'{data.url}/v1/inference', config)}\n")

@@ -64,6 +64,15 @@ def up(
             help="Of the first gateway; the others' count up.",
         ),
     ] = None,
+    grpc_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=65535,
+            show_default="no gRPC",
+            help="Serve gRPC too: of the first gateway; the others' count up.",
+        ),
+    ] = None,
     admin_port: Annotated[
         int | None,
         typer.Option(
@@ -83,7 +92,11 @@ def up(
     """
     need_redis()
     overrides = given.overrides(
-        model__target=target, server__host=host, server__port=port, server__admin_port=admin_port
+        model__target=target,
+        server__host=host,
+        server__port=port,
+        server__grpc_port=grpc_port,
+        server__admin_port=admin_port,
     )
     settings = settings_of(config, overrides)
     if not settings.models:
@@ -100,6 +113,7 @@ def up(
         workers=workers or max(1, len(gpus)),
         host=settings.server.host,
         port=settings.server.port or FIRST_PORT,
+        grpc_port=settings.server.grpc_port,
         admin_port=settings.server.admin_port or FIRST_ADMIN_PORT,
         target=target,
         redis=redis,

@@ -31,6 +31,8 @@ from penstock.words.messages import Dispatch
 log = logging.getLogger("penstock.worker")
 
 AGAIN = 1.0  # seconds after which a slot that is still free says so again
+STOOD_STILL = 0.2  # seconds: if entering the line takes longer, the bus stood still
+SOON = 0.1  # seconds after which a slot says so again that has entered the line of a bus that stood still
 
 NOT_HERE = Failure(BackendUnavailable.code, "the worker was not ready when the batch arrived")
 
@@ -224,7 +226,7 @@ class RemoteDock:
                     await self._stand_in_line(worker)
 
     def say_again(self) -> None:
-        """Put free slots into the line now, since a batcher has died."""
+        """Put free slots into the line now, since they may have been given to a batcher that has died."""
         self._again.set()
 
     async def drain(self) -> None:
@@ -265,10 +267,16 @@ class RemoteDock:
         async with berth.moving:
             if not self._offered(berth):
                 return
+            began = self._clock()
             try:
                 await self._line.post(self._model, worker)
             except (StoreDown, OSError) as error:
                 log.debug("a slot could not say that it is free", extra={"error": str(error)})
+                return
+        if self._clock() - began > STOOD_STILL:
+            # A batcher that waited at the line before has gone away by now. A Redis that goes on may not have
+            # noticed, and give the slot to nobody.
+            asyncio.get_running_loop().call_later(SOON, self.say_again)
 
     async def _step_out(self, worker: WorkerId, *, late: bool = False) -> None:
         """Take a slot out of the line, unless it is free again by now: a short batch may have ended meanwhile.

@@ -1,6 +1,9 @@
-"""The application of the data plane: it leads each request to its door, and is the one place where errors become
-answers. The edge hands it every request (`handle`, `handle_ordinary`); it asks who sent it, has the door read it,
-and passes the asks to the gateway."""
+"""The application of the data plane: it leads each request to its door (one way of asking, `door.py`), and is the
+one place where errors become answers. `roles/data_plane.py` makes it.
+
+The edge hands it every request (`handle`, `handle_ordinary`), if need be through `cors.py` and `traced.py`. It
+finds out who sent the request, has the door read it into asks (one ask: what a client wants, not yet accepted), and
+passes these to the gateway. A letter is what a door reads: body, fields and address."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -28,7 +31,7 @@ from penstock.doors.results import accepted
 from penstock.doors.steps import at_once
 from penstock.doors.table import Table
 from penstock.doors.wishes import Media, media_of, prefers_task, wanted
-from penstock.edge.answer import with_fields
+from penstock.edge.answer import Answer, with_fields
 from penstock.edge.caller import Caller
 from penstock.edge.fields import NO_HEADERS, Headers, request_id, trace
 from penstock.edge.heads import POST, Head
@@ -43,7 +46,7 @@ from penstock.errors import (
     UpgradeRequired,
 )
 from penstock.ports import Doorman
-from penstock.types import Ask, Identity
+from penstock.types import Ask, Failure, Identity
 
 
 class Errand:
@@ -67,13 +70,16 @@ class DataPlane:
         doors: Sequence[Door],
         make_id: Callable[[], str],
         doorman: Doorman | None = None,
+        nowhere: Callable[[Failure, str], Answer] = failed,
     ) -> None:
-        """`doorman`: finds out who asks. None: clients need not say who they are."""
+        """`doorman`: finds out who asks. None: clients need not say who they are. `nowhere`: makes the answer to a
+        failed request that led to no door."""
         self._inside = inside
         self._gateway = inside.gateway
         self._asynchronous = inside.gateway.asynchronous
         self._doorman = doorman
         self._make_id = make_id
+        self._nowhere = nowhere
         self._charges: Charges | None = None
         if doorman is not None and inside.limits.count_refused:
             self._charges = Charges(inside.gateway, doorman)
@@ -87,7 +93,7 @@ class DataPlane:
             if isinstance(door, AskingDoor) and "{" not in door.path
         }
 
-    # ---- what the edge calls -------------------------------------------------------------------------------
+    # ---- what the edge calls, and `path_of`, which `traced.py` calls -----------------------------------------
 
     def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
         door = (self._asking.get(url) or self._table.find_by_url(url)) if method == POST else None
@@ -111,7 +117,8 @@ class DataPlane:
         caller.leaving = Errand(asyncio.create_task(self._visit(caller, method, url, headers, body)))
 
     def handle_ordinary(self, caller: Caller, head: Head, body: bytes) -> None:
-        """Handle an ordinary request: nearly every request comes this way."""
+        """Handle a POST whose head `edge/heads.py` could read with one pattern: nearly every request comes this
+        way. It does the same as `handle`, with fewer steps."""
         door = self._asking.get(head.url)
         if door is None or (len(body) > LARGE and not is_plain(body)):
             self.handle(caller, POST, head.url, head.headers, body)
@@ -193,6 +200,7 @@ class DataPlane:
                     path,
                     query,
                     identity,
+                    body,
                     headers,
                     lambda answer: caller.begin(answer, tenant),
                 )
@@ -297,8 +305,9 @@ class DataPlane:
 
     def _failed(self, caller: Caller, door: Door | None, exc: Exception, headers: Headers) -> None:
         """Answer an error, in the shape of the door if there is one. No other place does so."""
+        # A refused request is charged too; if that exceeds the quota, the client is told OverQuota instead.
         exc, failure, asked = self._reception.refuse(exc, headers)
-        answer = failed(failure, asked) if door is None else door.failure(failure, asked)
+        answer = self._nowhere(failure, asked) if door is None else door.failure(failure, asked)
         if isinstance(exc, MethodNotAllowed) and door is not None:
             answer = with_fields(answer, [("allow", ", ".join(door.methods))])
         elif isinstance(exc, OverQuota):

@@ -182,6 +182,7 @@ class Visit(NamedTuple):
     path: str
     query: str
     identity: Identity | None  # None: clients need not say who they are here
+    body: bytes = b""
     headers: Headers = NO_HEADERS
     # Begins an answer that comes part by part. None: the client has left.
     begin: Callable[[Answer], Parts | None] = lambda answer: None

@@ -11,19 +11,34 @@ from penstock.doors.embeddings import Embeddings
 from penstock.doors.large import LargeBodies
 from penstock.doors.native import Inference, ShortInference
 from penstock.doors.one_model import OneModel
+from penstock.doors.open_inference.about import (
+    Live,
+    ModelMetadata,
+    ModelReady,
+    ModelVersionMetadata,
+    ModelVersionReady,
+    Ready,
+    ServerMetadata,
+)
+from penstock.doors.open_inference.infer import Infer, VersionInfer
+from penstock.doors.protos import Proto, Protos
 from penstock.doors.results import Results
 from penstock.doors.tei import Embed
 from penstock.doors.websocket import WebSocketDoor
 
 Make = Callable[[Inside], Door]
 
-DOORS: Sequence[Make] = (Inference, ShortInference, Models, Health, Results)  # always open
+DOORS: Sequence[Make] = (Inference, ShortInference, Models, Health, Results, Protos, Proto)  # always open
 # Open unless the setting in `[doors]` with this name is false.
 FOR_OTHERS: Mapping[str, Sequence[Make]] = {
     "openai": (Embeddings, Completions, OneModel),
+    "open_inference": (
+        Infer, VersionInfer, Live, Ready, ServerMetadata, ModelMetadata, ModelVersionMetadata, ModelReady,
+        ModelVersionReady,
+    ),
     "tei": (Embed,),
     "websocket": (WebSocketDoor,),
-}
+}  # fmt: skip
 
 
 def open_doors(inside: Inside, closed: Collection[str] = ()) -> list[Door]:

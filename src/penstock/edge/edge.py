@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import formatdate
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.edge.app import App
 from penstock.edge.bounds import REFUSED_AT_ONCE, State
@@ -24,6 +24,9 @@ from penstock.edge.http1 import Connection
 from penstock.edge.reads import Reads
 from penstock.edge.tls import Tls
 from penstock.edge.turns import Turns
+
+if TYPE_CHECKING:
+    from penstock.edge.http2 import Http2Connection
 
 SILENT = (State.NEW, State.IDLE, State.QUIET, State.LINGERING)  # the states of connections without a request
 AT_ONCE = 16  # connections that are ended in one turn of the loop
@@ -129,6 +132,12 @@ class Edge:
 
     def __call__(self) -> asyncio.BaseProtocol:
         return self._make(self)
+
+    def heir_of(self, *, speaks_http2: bool) -> "Connection | Http2Connection | None":
+        """Returns what takes over a connection after its TLS handshake; None if it is to end."""
+        from penstock.edge.http2 import Http2Connection
+
+        return Http2Connection(self) if speaks_http2 else Connection(self)
 
     @property
     def full(self) -> bool:

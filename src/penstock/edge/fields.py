@@ -51,6 +51,7 @@ FIELDS: dict[bytes, Field] = {
     b"prefer": Field("whether the answer is waited for", None, "read where a door has tasks"),
     b"idempotency-key": Field("the client's name for all tries of it", None, "the first outcome is given again"),
     b"last-event-id": Field("the last event that a page has seen", None, "compared with that of an end"),
+    b"inference-header-content-length": Field("bytes of the body that are JSON", None, "tensors follow them"),
     b"origin": Field("the web page that asks", None, "compared with server.cors_origins"),
     b"access-control-request-method": Field("what a web page is about to ask", None, "answered by `doors.cors`"),
 }  # fmt: skip

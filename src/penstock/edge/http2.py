@@ -20,23 +20,22 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from h2.errors import ErrorCodes
-from h2.events import (
+from penstock.edge.bounds import BULK, LITTLE, State, too_many
+from penstock.edge.departed import descriptor_of, has_left
+from penstock.edge.held import STRANGERS
+from penstock.edge.http2_frames import TooMuch
+from penstock.edge.http2_library import (
     ConnectionTerminated,
     DataReceived,
+    ErrorCodes,
     Event,
+    ProtocolError,
     RemoteSettingsChanged,
     RequestReceived,
     StreamEnded,
     StreamReset,
     WindowUpdated,
 )
-from h2.exceptions import ProtocolError
-
-from penstock.edge.bounds import BULK, LITTLE, State, too_many
-from penstock.edge.departed import descriptor_of, has_left
-from penstock.edge.held import STRANGERS
-from penstock.edge.http2_frames import TooMuch
 from penstock.edge.http2_sending import CONNECTION_WINDOW, Sending
 from penstock.edge.http2_stream import Stream
 
@@ -50,6 +49,8 @@ GOING_AWAY = bytes.fromhex("000008 07 00 00000000 7fffffff 00000000")
 
 class Http2Connection(Sending):
     """What a client sends, and the state of its connection."""
+
+    stream: type[Stream] = Stream  # what is made for each request
 
     def __init__(self, edge: "Edge") -> None:
         super().__init__(edge)
@@ -177,7 +178,7 @@ class Http2Connection(Sending):
     # ---- what the client says ----------------------------------------------------------------------------
 
     def _requested(self, event: RequestReceived) -> None:
-        stream = Stream(self, event.stream_id, event.stream_ended is not None)
+        stream = self.stream(self, event.stream_id, event.stream_ended is not None)
         self._streams[stream.id] = stream
         self.edge.connections.add(stream)
         if self.edge.full:
@@ -186,11 +187,15 @@ class Http2Connection(Sending):
             stream.take_head(cast(Any, event.headers))
 
     def _received(self, event: DataReceived) -> None:
-        self._machine.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
         stream = self._streams.get(event.stream_id)
+        self._acknowledge(event, stream)
         if stream is not None:
             stream.take_body(event.data)
             self._large = self._large or stream.held > BULK
+
+    def _acknowledge(self, event: DataReceived, stream: Stream | None) -> None:
+        """Open the windows again by what has come: at once."""
+        self._machine.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
 
     def _completed(self, event: StreamEnded) -> None:
         stream = self._streams.get(event.stream_id)

@@ -9,14 +9,16 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from h2.config import H2Configuration
-from h2.connection import H2Connection
-from h2.errors import ErrorCodes
-from h2.exceptions import ProtocolError
-from h2.settings import SettingCodes, Settings
-
 from penstock.edge.bounds import State
 from penstock.edge.http2_frames import MOST_HEAD, FrameWatch
+from penstock.edge.http2_library import (
+    ErrorCodes,
+    H2Configuration,
+    H2Connection,
+    ProtocolError,
+    SettingCodes,
+    Settings,
+)
 from penstock.edge.http2_stream import Stream
 from penstock.edge.unsent import AT_ONCE, PIECE, Unsent
 
@@ -83,8 +85,8 @@ class Sending(asyncio.Protocol):
                 size = min(len(unsent), window, machine.max_outbound_frame_size)
                 if size <= 0:
                     break
-                last = size == len(unsent) and not stream.more
-                machine.send_data(stream.id, bytes(unsent[:size]), end_stream=last)
+                ends = size == len(unsent) and stream.ends_with_body and not stream.more
+                machine.send_data(stream.id, bytes(unsent[:size]), end_stream=ends)
                 unsent = unsent[size:]
                 sent += size
                 self._ready += size
@@ -99,12 +101,12 @@ class Sending(asyncio.Protocol):
         if unsent:
             self._blocked[stream.id] = stream
             stream.wait(turn=sent >= AT_ONCE and not self._paused)
-        elif stream.more:
-            self._blocked.pop(stream.id, None)
-            stream.all_taken()
-            stream.state = State.BUSY
         elif stream.state != State.CLOSED:
-            self._answered(stream)
+            stream.body_sent()
+
+    def not_blocked(self, stream: Stream) -> None:
+        """Note that a stream that goes on has nothing to send now."""
+        self._blocked.pop(stream.id, None)
 
     def send_later(self, stream: Stream) -> None:
         """Send a large body when it is its turn."""
@@ -118,7 +120,8 @@ class Sending(asyncio.Protocol):
         for stream in list(self._blocked.values()):
             stream.push()
 
-    def _answered(self, stream: Stream) -> None:
+    def answered(self, stream: Stream) -> None:
+        """Note that the last frame of an answer is sent."""
         self._frames.earn()
         self._forget(stream.id)
         stream.state = State.CLOSED

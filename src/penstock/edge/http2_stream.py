@@ -40,6 +40,8 @@ Fields = Iterable[tuple[bytes, bytes]]
 class Stream:
     """Implements `caller.Caller`, and `caller.Parts` of itself."""
 
+    ends_with_body = True  # whether the last piece of an answer's body is the end of the answer
+
     __slots__ = (
         "_body", "_connection", "_edge", "_headers", "_method", "_url", "complete", "held", "holder", "id",
         "leaving", "more", "render", "since", "state", "tenant", "unsent", "waiting",
@@ -93,6 +95,7 @@ class Stream:
                 headers[name] = value
         if len(headers) > MOST_HEADERS:
             raise HeadTooLarge(f"there are more than {MOST_HEADERS} headers")
+        self._check_head(headers)
         limit, declared = self._edge.limits.max_body, headers.get(b"content-length")
         if declared is not None and not declared.isdigit():
             raise Malformed("Content-Length is not one number")
@@ -102,6 +105,9 @@ class Stream:
             self.holder = self._edge.app.who(self._method, self._url, headers)
             if headers.get(b"expect", b"").lower() == b"100-continue":
                 self._connection.send_head(self, [(b":status", b"100")], last=False)
+
+    def _check_head(self, headers: Headers) -> None:
+        """Look at the head before anything else does. Raises PenstockError."""
 
     def take_body(self, chunk: bytes) -> None:
         if self.state != State.BODY:
@@ -121,7 +127,10 @@ class Stream:
             headers, whole = self._headers, self._body.whole()
             self._headers = NO_HEADERS
             self._drop()
-            self._edge.app.handle(self, self._method, self._url, headers, whole)
+            self._hand_over(headers, whole)
+
+    def _hand_over(self, headers: Headers, whole: bytes) -> None:
+        self._edge.app.handle(self, self._method, self._url, headers, whole)
 
     def refuse(self, exc: Exception) -> None:
         self.state = State.BUSY
@@ -190,6 +199,15 @@ class Stream:
     def switch(self, answer: Answer, talk: Talk) -> None:
         """Raises UpgradeRequired: over HTTP/2 no connection changes its protocol."""
         raise UpgradeRequired("WebSocket is spoken here over HTTP/1.1 only")
+
+    def body_sent(self) -> None:
+        """Note that all of the body is sent, or all of it that there is yet."""
+        if self.more:
+            self.all_taken()
+            self.state = State.BUSY
+            self._connection.not_blocked(self)
+        else:
+            self._connection.answered(self)
 
     def push(self) -> None:
         """Send the next pieces of an answer that the client did not take at once."""

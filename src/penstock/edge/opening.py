@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from penstock.edge.bounds import State
 from penstock.edge.departed import descriptor_of, has_left
-from penstock.edge.http1 import Connection
-from penstock.edge.http2 import Http2Connection
 from penstock.edge.unsent import PIECE
 
 if TYPE_CHECKING:
     from penstock.edge.edge import Edge
+    from penstock.edge.http1 import Connection
+    from penstock.edge.http2 import Http2Connection
 
 MOST_SAID = 16 * 1024  # bytes that are read at once: as long as a record of TLS may be
 NOTHING = bytearray()
@@ -181,7 +181,10 @@ class Opening(asyncio.BufferedProtocol):
         bare, tls, self._tls = self._transport, self._tls, None
         self._done()
         speaks_http2 = session.selected_alpn_protocol() == "h2"
-        heir = self._between.heir = (Http2Connection if speaks_http2 else Connection)(self._edge)
+        heir = self._between.heir = self._edge.heir_of(speaks_http2=speaks_http2)
+        if heir is None:
+            secured.abort()
+            return
         secured.set_write_buffer_limits(PIECE)  # the same bounds as without TLS
         secured.set_protocol(heir)
         heir.connection_made(secured)

@@ -28,6 +28,7 @@ class UpPlan:
     workers: int = 1
     host: str = "127.0.0.1"
     port: int = 8000
+    grpc_port: int | None = None  # None: no gRPC; 0: any free one for each gateway
     admin_port: int = 9000
     target: str | None = None
     redis: str | None = None  # the Redis to use; None: one of our own
@@ -50,6 +51,8 @@ class UpPlan:
         parts = []
         for number in range(self.gateways):
             address = ["--host", self.host, "--port", str(self.port + number)]
+            if self.grpc_port is not None:
+                address += ["--grpc-port", str(self.grpc_port and self.grpc_port + number)]
             parts.append(("gateway", number, [*address, *self.serving]))
         parts += [("batcher", number, []) for number in range(self.batchers)]
         target = [self.target] if self.target is not None else []

@@ -1,5 +1,6 @@
 """Puts the data plane of a gateway together: doors, limits, and the edge in front. The two roles with clients call
-it (`embedded.py`, `gateway.py`); for the metrics, `process.py` asks how the edge stands."""
+it (`embedded.py`, `gateway.py`), and `grpc.py` parts of it; for the metrics, `process.py` asks how the edge
+stands."""
 
 import asyncio
 from collections.abc import Callable
@@ -31,6 +32,21 @@ def data_plane(
     tls: ServerTls | None = None,
     tracer: RequestTracer | None = None,
 ) -> Edge:
+    inside = inside_of(gateway, config, doorman, not_ready)
+    closed = [name for name, is_open in asdict(config.doors).items() if not is_open]
+    plane = DataPlane(inside, open_doors(inside, closed), random_ids().__next__, doorman)
+    app: App = plane
+    if config.server.cors_origins:
+        app = CrossOrigin(app, config.server.cors_origins)
+    if tracer is not None:
+        app = TracedPlane(app, tracer, plane.path_of)
+    return Edge(app, limits_of(config), loop, clock, tls, keys=doorman is not None)
+
+
+def inside_of(
+    gateway: Gateway, config: Config, doorman: Doorman | None, not_ready: Callable[[], str]
+) -> Inside:
+    """Returns what is behind every door."""
     limits = config.limits
     http_limits = HttpLimits(
         limits.max_body,
@@ -41,15 +57,12 @@ def data_plane(
         limits.max_asks,
         limits.max_stream_asks,
     )
-    inside = Inside(gateway, http_limits, doorman is not None, not_ready, config.server.cors_origins)
-    closed = [name for name, is_open in asdict(config.doors).items() if not is_open]
-    plane = DataPlane(inside, open_doors(inside, closed), random_ids().__next__, doorman)
-    app: App = plane
-    if config.server.cors_origins:
-        app = CrossOrigin(app, config.server.cors_origins)
-    if tracer is not None:
-        app = TracedPlane(app, tracer, plane.path_of)
-    edge_limits = EdgeLimits(
+    return Inside(gateway, http_limits, doorman is not None, not_ready, config.server.cors_origins)
+
+
+def limits_of(config: Config) -> EdgeLimits:
+    limits = config.limits
+    return EdgeLimits(
         limits.max_body,
         connections_allowed(config),
         limits.header_timeout,
@@ -59,7 +72,6 @@ def data_plane(
         max_unsent=limits.max_unsent_bytes,
         quiet_seconds=limits.stream_idle_timeout,
     )
-    return Edge(app, edge_limits, loop, clock, tls, keys=doorman is not None)
 
 
 def tls_health(tls: ServerTls | None) -> dict[str, int]:

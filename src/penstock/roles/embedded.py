@@ -14,6 +14,7 @@ from penstock.from_config.tiers import changed_limits, limits_by_rank, tenants, 
 from penstock.ports import Clock
 from penstock.roles.auth import doorkeeper
 from penstock.roles.data_plane import data_plane
+from penstock.roles.grpc import grpc_plane
 from penstock.roles.model import ModelStack
 from penstock.roles.observers import Observing
 from penstock.roles.process import Process
@@ -114,8 +115,8 @@ def embedded(
     bus.subscribe(gateway.settle)
     doorman = None if keeper is None else keeper.authenticator
     tls = server_tls(config)
-    edge = data_plane(
-        gateway, config, loop, clock, doorman, server.not_ready, tls, tracer_of(observing.tracing)
-    )
+    tracer = tracer_of(observing.tracing)
+    edge = data_plane(gateway, config, loop, clock, doorman, server.not_ready, tls, tracer)
+    grpc = grpc_plane(gateway, config, loop, clock, doorman, server.not_ready, tls, tracer)
     settings = LiveSettings(config, read_again, follow)
-    return Process(server, settings, observing, edge=edge, tls=tls, letters=letters)
+    return Process(server, settings, observing, edge=edge, grpc=grpc, tls=tls, letters=letters)

@@ -10,6 +10,7 @@ from penstock.config import Config
 from penstock.ports import Clock
 from penstock.roles.auth import doorkeeper
 from penstock.roles.data_plane import data_plane
+from penstock.roles.grpc import grpc_plane
 from penstock.roles.observers import Observing
 from penstock.roles.process import Process
 from penstock.roles.redis import Redis
@@ -45,9 +46,9 @@ def gateway(
     )
     doorman = None if keeper is None else keeper.authenticator
     tls = server_tls(config)
-    edge = data_plane(
-        member.gateway, config, loop, clock, doorman, member.not_ready, tls, tracer_of(observing.tracing)
-    )
+    tracer = tracer_of(observing.tracing)
+    edge = data_plane(member.gateway, config, loop, clock, doorman, member.not_ready, tls, tracer)
+    grpc = grpc_plane(member.gateway, config, loop, clock, doorman, member.not_ready, tls, tracer)
 
     def follow(before: Config, now: Config) -> None:
         member.follow(before, now)
@@ -56,5 +57,12 @@ def gateway(
 
     settings = LiveSettings(config, read_again, follow)
     return Process(
-        member, settings, observing, edge=edge, tls=tls, letters=member.dead_letters, aside=redis.bus.aside
+        member,
+        settings,
+        observing,
+        edge=edge,
+        grpc=grpc,
+        tls=tls,
+        letters=member.dead_letters,
+        aside=redis.bus.aside,
     )

@@ -39,17 +39,19 @@ class Process:
         observing: Observing,
         *,
         edge: Edge | None = None,
+        grpc: Edge | None = None,
         tls: ServerTls | None = None,
         letters: DeadLetters | None = None,
         aside: SetAside | None = None,
     ) -> None:
         """`inside`: a member of an installation, or a server that does everything itself. `settings`: what it goes
-        by. `tls`: the TLS of its edge."""
+        by. `grpc`: its edge for gRPC. `tls`: the TLS of both."""
         config = settings.config
         check_admin(config)
         self.inside = inside
         self.settings = settings
         self.edge = edge
+        self.grpc = grpc
         self.tls = tls
         self._recorder = observing.recorder
         self._ledger, self._tracing = observing.ledger, observing.tracing

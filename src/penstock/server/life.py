@@ -36,8 +36,13 @@ class Role(Protocol):
         ...
 
     @property
+    def grpc(self) -> Edge | None:
+        """The edge for gRPC; None if there is no port for it."""
+        ...
+
+    @property
     def tls(self) -> ServerTls | None:
-        """The TLS of that edge; None without TLS."""
+        """The TLS of both; None without TLS."""
         ...
 
     @property
@@ -91,6 +96,9 @@ async def live(make: Callable[[asyncio.AbstractEventLoop], Role], config: Config
     data = tls = None
     if role.edge is not None:
         data = DataListener(role.edge, bind(server.host, server.port, "--port or --host"))
+        if role.grpc is not None:
+            bound = bind(server.host, server.grpc_port or 0, "--grpc-port")
+            data.beside = DataListener(role.grpc, bound, scheme="grpc")
         tls = role.tls
     elif config.tls.admin:
         tls = server_tls(config)
@@ -121,6 +129,8 @@ async def _drain(role: Role, data: DataListener | None, config: Config, stopping
     role.retire()
     if role.edge is not None:
         role.edge.retire()  # from now on each answer ends its connection, so that clients go elsewhere
+    if role.grpc is not None:
+        role.grpc.retire()
     began = asyncio.get_running_loop().time()
     seconds, grace = config.server.drain, config.server.drain_grace
     log.info("draining", extra={"waiting": role.unfinished, "at_most_seconds": seconds})

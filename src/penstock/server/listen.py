@@ -40,9 +40,9 @@ def bind(host: str, port: int, flag: str) -> socket.socket:
     return bound
 
 
-def url_of(bound: socket.socket, tls: Tls | None) -> str:
+def url_of(bound: socket.socket, tls: Tls | None, scheme: str = "http") -> str:
     host, port = bound.getsockname()[:2]
-    scheme = "http" if tls is None else "https"
+    scheme = scheme if tls is None else f"{scheme}s"
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
@@ -54,8 +54,9 @@ class DataListener:
     others that wait are accepted along with it.
     """
 
-    def __init__(self, edge: Edge, bound: socket.socket) -> None:
-        self.url = url_of(bound, edge.tls)
+    def __init__(self, edge: Edge, bound: socket.socket, scheme: str = "http") -> None:
+        self.url = url_of(bound, edge.tls, scheme)
+        self.beside: DataListener | None = None  # for gRPC; it starts and ends with this one
         self._edge = edge
         self._bound = bound
         self._backlog = min(edge.limits.max_connections, 65535)
@@ -71,6 +72,8 @@ class DataListener:
         )
         if self._edge.tls is not None:
             self._edge.tls.start()
+        if self.beside is not None:
+            await self.beside.start()
 
     def _with_all_who_wait(self) -> asyncio.BaseProtocol:
         self._take_along(TAKEN_ALONG)
@@ -98,16 +101,21 @@ class DataListener:
     @property
     def dead(self) -> bool:
         tls = self._edge.tls
+        if self.beside is not None and self.beside.dead:
+            return True
         return self._server is not None and (not self._server.is_serving() or (tls is not None and tls.dead))
 
     async def finish(self, seconds: float) -> None:
         """Accepts no connection any more. Idle clients may still send a request that is on its way; after `seconds`
         their connections are closed."""
+        beside = None if self.beside is None else asyncio.ensure_future(self.beside.finish(seconds))
         self._stop_listening()
         self._edge.retire()
         await self._until_all_left(seconds)
         self._edge.finish()
         await self._until_all_left(LAST_WORDS)
+        if beside is not None:
+            await beside
 
     async def _until_all_left(self, seconds: float) -> None:
         for _ in range(ceil(seconds / LOOK)):
@@ -125,6 +133,8 @@ class DataListener:
         self._bound.close()
 
     def close(self) -> None:
+        if self.beside is not None:
+            self.beside.close()
         self._over = True
         self._stop_listening()
         self._edge.close()

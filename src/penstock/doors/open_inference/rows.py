@@ -1,0 +1,185 @@
+"""Makes the inputs of a call: row by row, of all its tensors. The door for inference calls it with the tensors
+of a request (`infer.py`).
+
+    one tensor              each row is an input
+    several                 each input is an object with a row of each, by its name
+
+    a row of                is, for a function        for any other model
+    BYTES, one element      a text, or bytes          a text
+    BYTES, several          a list of these           a list of texts
+    numbers [n]             a number                  a number
+    numbers [n, …]          a tensor (`tensors.py`)   nested lists
+
+Elements are texts, unless the tensor says otherwise in `content_type`: `str`, `json` or `bytes`. If it says
+nothing, a tensor whose elements are not all UTF-8 is one of bytes.
+"""
+
+from collections.abc import Sequence
+from itertools import repeat
+from math import isfinite, prod
+from typing import Any, NamedTuple
+
+import msgspec
+
+from penstock.doors.inputs import Inputs
+from penstock.doors.open_inference.tensor import AT_ONCE, BYTES, Tensor
+from penstock.doors.steps import Steps
+from penstock.errors import Unacceptable
+from penstock.payload import of_bytes, of_packed
+from penstock.tensors import DATATYPES, nested, numbers_of, packed
+
+TEXT, JSON, OCTETS = "str", "json", "bytes"
+CONTENT_TYPES = (TEXT, JSON, OCTETS)
+
+_from_json = msgspec.json.Decoder().decode
+
+
+class Row(NamedTuple):
+    """One row of numbers, for a function."""
+
+    letter: str
+    shape: Sequence[int]
+    data: "bytes | memoryview"
+
+    def packed(self) -> bytes:
+        return packed(self.letter, self.shape, self.data)
+
+
+# A row: checked JSON, bytes, several of bytes, or numbers.
+Cell = msgspec.Raw | bytes | list[bytes] | Row
+
+
+class Rows:
+    """Makes inputs for one model."""
+
+    def __init__(self, inputs: Inputs, model: str, *, kind: str, takes_bytes: bool) -> None:
+        self._inputs = inputs
+        self._model = model
+        self._text_only = kind == "text"
+        self._takes_bytes = takes_bytes
+
+    def inputs_of(self, tensors: Sequence[tuple[Tensor, str]]) -> Steps[list[bytes]]:
+        """Returns an input for each row. `tensors`: each with its content type, which may be empty."""
+        if len(tensors) > 1 and self._text_only:
+            raise Unacceptable(f"this model takes text: send one input and not {len(tensors)}")
+        columns = []
+        for tensor, content_type in tensors:
+            columns.append((yield from self._cells(tensor, content_type)))
+        if len(columns) == 1:
+            return [_payload(cell) for cell in columns[0]]
+        names = [tensor.name for tensor, _ in tensors]
+        objects = []
+        for cells in zip(*columns, strict=True):
+            objects.append(_object(dict(zip(names, cells, strict=True))))
+            yield
+        return objects
+
+    def _cells(self, tensor: Tensor, content_type: str) -> Steps[Sequence[Cell]]:
+        if tensor.datatype == BYTES:
+            return (yield from self._of_elements(tensor, content_type))
+        if self._text_only:
+            raise Unacceptable(f"this model takes text: send the input as {BYTES} and not {tensor.datatype}")
+        return (yield from self._of_numbers(tensor))
+
+    # ---- numbers -------------------------------------------------------------------------------------------
+
+    def _of_numbers(self, tensor: Tensor) -> Steps[Sequence[Cell]]:
+        letter, shape, data = DATATYPES[tensor.datatype].letter, tensor.shape[1:], tensor.data
+        assert isinstance(data, bytes | memoryview)
+        rows, whole = tensor.shape[0], memoryview(data)
+        size = len(whole) // rows if rows else 0
+        cells = list[Cell]()
+        for at in range(rows):
+            row = whole[at * size : (at + 1) * size]
+            if shape and self._takes_bytes:
+                cells.append(Row(letter, shape, row))
+                continue
+            numbers = numbers_of(letter, row)
+            if not all(map(isfinite, numbers)):
+                raise Unacceptable(
+                    f"a value of the input {tensor.name[:50]!r} is infinite or not a number, which JSON cannot"
+                    " say, and this model takes JSON"
+                )
+            said = msgspec.json.encode(nested(numbers, shape))
+            cells.append(
+                msgspec.Raw((yield from self._inputs.check_in_steps(said, self._model, ascii_only=True)))
+            )
+            yield
+        return cells
+
+    # ---- elements of BYTES ---------------------------------------------------------------------------------
+
+    def _of_elements(self, tensor: Tensor, content_type: str) -> Steps[Sequence[Cell]]:
+        elements = tensor.data
+        assert isinstance(elements, list)
+        width = prod(tensor.shape[1:])
+        if width > 1 and self._text_only:
+            raise Unacceptable(
+                f"this model takes text: the shape of the input {tensor.name[:50]!r} must be [n] or [n, 1]"
+            )
+        if content_type == OCTETS or (not content_type and not _are_texts(elements)):
+            if not self._takes_bytes:
+                raise Unacceptable(
+                    f"an element of the input {tensor.name[:50]!r} is not text in UTF-8, and this model takes no"
+                    " bytes"
+                )
+            return elements if width == 1 else _grouped(elements, width)
+        texts = list[msgspec.Raw]()
+        for element in elements:
+            texts.append((yield from self._text(element, tensor.name, is_json=content_type == JSON)))
+            if not len(texts) % AT_ONCE:
+                yield
+        if width == 1:
+            return texts
+        return [msgspec.Raw(msgspec.json.encode(group)) for group in _grouped(texts, width)]
+
+    def _text(self, element: bytes, name: str, *, is_json: bool) -> Steps[msgspec.Raw]:
+        """Returns an element as checked JSON."""
+        try:
+            if is_json:
+                element.decode()
+                said = bytes(msgspec.json.decode(element, type=msgspec.Raw))
+            else:
+                said = msgspec.json.encode(element.decode())
+        except (msgspec.MsgspecError, RecursionError):
+            raise Unacceptable(f"an element of the input {name[:50]!r} is not JSON") from None
+        except UnicodeDecodeError:
+            raise Unacceptable(f"an element of the input {name[:50]!r} is not text in UTF-8") from None
+        ascii_only = said.isascii()
+        return msgspec.Raw((yield from self._inputs.check_in_steps(said, self._model, ascii_only=ascii_only)))
+
+
+def _are_texts(elements: Sequence[bytes]) -> bool:
+    try:
+        for element in elements:
+            element.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _grouped(elements: Sequence[Any], width: int) -> list[Any]:
+    return [list(group) for group in zip(*repeat(iter(elements), width), strict=True)]
+
+
+def _payload(cell: Cell) -> bytes:
+    match cell:
+        case msgspec.Raw():
+            return bytes(cell)
+        case bytes():
+            return of_bytes(cell)
+        case Row():
+            return of_packed(cell.packed())
+    return of_packed(msgspec.msgpack.encode(cell))
+
+
+def _object(cells: "dict[str, Cell]") -> bytes:
+    if all(isinstance(cell, msgspec.Raw) for cell in cells.values()):
+        return msgspec.json.encode(cells)
+    return of_packed(msgspec.msgpack.encode({name: _packable(cell) for name, cell in cells.items()}))
+
+
+def _packable(cell: Cell) -> object:
+    if isinstance(cell, msgspec.Raw):
+        return _from_json(cell)
+    return msgspec.Raw(cell.packed()) if isinstance(cell, Row) else cell

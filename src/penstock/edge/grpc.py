@@ -1,0 +1,52 @@
+"""gRPC on a port of its own: HTTP/2, with or without TLS, whose streams are calls (`grpc_stream.py`).
+`roles/grpc.py` makes a `GrpcEdge`, and `server/listen.py` hands it the connections."""
+
+import asyncio
+from collections.abc import Collection
+from typing import Any, cast
+
+from penstock.edge.edge import Edge
+from penstock.edge.grpc_stream import GrpcStream
+from penstock.edge.http1 import Connection
+from penstock.edge.http2 import Http2Connection
+from penstock.edge.http2_library import DataReceived
+from penstock.edge.http2_stream import Stream
+from penstock.edge.unsent import PIECE
+
+
+class GrpcConnection(Http2Connection):
+    """One client's connection. Without TLS nothing is agreed before: the client just begins."""
+
+    stream = GrpcStream
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if self.edge.full:
+            cast(asyncio.Transport, transport).abort()
+            self._ended = True
+            return
+        cast(asyncio.Transport, transport).set_write_buffer_limits(PIECE)
+        super().connection_made(transport)
+
+    def _acknowledge(self, event: DataReceived, stream: Stream | None) -> None:
+        if stream is None or not cast(GrpcStream, stream).owe(event.flow_controlled_length):
+            super()._acknowledge(event, stream)
+
+    def open_window(self, stream: GrpcStream, size: int) -> None:
+        """Open the windows again by so many bytes, which a stream of messages has taken."""
+        if not self._ended:
+            self._machine.acknowledge_received_data(size, stream.id)
+            self._flush_soon()
+
+
+class GrpcEdge(Edge):
+    """All connections of gRPC."""
+
+    def __init__(self, *args: Any, streams: Collection[bytes] = (), **more: Any) -> None:
+        """`streams`: the paths of methods that take several messages."""
+        super().__init__(*args, **more)
+        self.streams = frozenset(streams)
+        if self.tls is None:
+            self._make = GrpcConnection
+
+    def heir_of(self, *, speaks_http2: bool) -> Connection | Http2Connection | None:
+        return GrpcConnection(self) if speaks_http2 else None

@@ -1,0 +1,300 @@
+"""One gRPC call: an HTTP/2 stream whose body is messages and whose answer ends with a status. A connection of
+gRPC makes one for each call (`grpc.py`).
+
+    a message     0, or 1 if it is compressed (1 byte), its length (4 bytes, the higher first), the message
+    an answer     a head, messages, and a second head that says how it ended: `grpc-status`, 0 if all is well
+
+A call of one message is a request, like any other stream. On a stream of messages each message is one, with a
+`Caller` of its own; its answer goes out when it is there. While too many have no answer, what comes is not
+taken, and the client's window stays shut.
+
+What a plane answers becomes an answer of gRPC so: the body is the message, and the fields stand in the second
+head. If `grpc-status` is among the fields, the call ends with that status and without a message.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+
+from penstock.edge.answer import Answer
+from penstock.edge.bounds import LITTLE, State, too_large
+from penstock.edge.caller import Parts, Render, nothing_asked
+from penstock.edge.fields import Headers
+from penstock.edge.heads import POST
+from penstock.edge.http2_stream import Stream
+from penstock.edge.talk import Talk
+from penstock.edge.unsent import PIECE
+from penstock.errors import (
+    Draining,
+    Malformed,
+    MethodNotAllowed,
+    PenstockError,
+    UnsupportedMedia,
+    UpgradeRequired,
+)
+from penstock.ports import Leaving
+from penstock.types import Reply
+
+if TYPE_CHECKING:
+    from penstock.edge.grpc import GrpcConnection, GrpcEdge
+
+MOST_IN_FLIGHT = 256  # messages of one stream that have no answer, or whose answer is not sent
+PREFIX = 5  # bytes before each message
+STATUS = "grpc-status"
+BEGIN = [(b":status", b"200"), (b"content-type", b"application/grpc")]
+WELL = (STATUS.encode(), b"0")
+
+
+class GrpcStream(Stream):
+    """One call."""
+
+    ends_with_body = False
+
+    __slots__ = ("_begun", "_calls", "_over", "_owed", "_read", "_said", "_sending", "_several", "_trailers")
+
+    def __init__(self, connection: "GrpcConnection", number: int, complete: bool) -> None:
+        super().__init__(connection, number, complete)
+        self._several = False  # whether the method takes several messages
+        self._trailers: list[tuple[bytes, bytes]] = []
+        self._begun = False  # whether the head of the answer is sent
+
+    # ---- the request -------------------------------------------------------------------------------------
+
+    def _check_head(self, headers: Headers) -> None:
+        kind = headers.pop(b"content-type", b"")
+        headers.pop(b"te", None)
+        if self._method != POST:
+            raise MethodNotAllowed("a call of gRPC is a POST")
+        if not kind.startswith(b"application/grpc"):
+            raise UnsupportedMedia("this port speaks gRPC: send application/grpc")
+        if headers.get(b"grpc-encoding", b"identity") != b"identity":
+            raise UnsupportedMedia("send messages uncompressed: grpc-encoding is not accepted")
+        self._several = self._url in cast("GrpcEdge", self._edge).streams
+        if self._several:
+            self._calls: dict[GrpcCall, None] = {}
+            self._said: list[bytes] = []  # answers that wait to be sent
+            self._read = bytearray()  # what has come and is no message yet
+            self._owed = 0  # bytes by which the client's window is not open again
+            self._over = self._sending = False
+
+    def take_head(self, fields: "list[tuple[bytes, bytes]]") -> None:  # type: ignore[override]
+        super().take_head(fields)
+        if self._several and self.state == State.BODY:
+            self.state = State.BUSY  # it may last
+
+    def refuse(self, exc: Exception) -> None:
+        if self._several:
+            # Without its address: what would be told of one message in the stream ends the stream.
+            self.state = State.BUSY
+            self._drop()
+            self._edge.app.refuse(self, exc, b"", self._headers)
+        else:
+            super().refuse(exc)
+
+    def _hand_over(self, headers: Headers, whole: bytes) -> None:
+        try:
+            message = self._only_message(whole)
+        except PenstockError as exc:
+            self._headers = headers
+            self.refuse(exc)
+            return
+        self._edge.app.handle(self, POST, self._url, headers, message)
+
+    def _only_message(self, body: bytes) -> bytes:
+        if body[:1] == b"\1":
+            raise UnsupportedMedia("send messages uncompressed")
+        if body[:1] != b"\0" or len(body) - PREFIX != int.from_bytes(body[1:PREFIX], "big"):
+            raise Malformed("the call must have one message: the body is not exactly one")
+        return body[PREFIX:]
+
+    # ---- the answer --------------------------------------------------------------------------------------
+
+    def respond(self, answer: Answer, tenant: str = "") -> None:
+        """Answer the call, and end it."""
+        if self.state == State.CLOSED:
+            return
+        self.leaving = None
+        self.tenant = tenant
+        fields = [(name.encode(), value.encode("latin-1")) for name, value in answer.all_fields]
+        if any(name == WELL[0] for name, _ in fields):
+            self._end(fields)
+            return
+        self._trailers = [WELL, *fields]
+        self._begin()
+        self._send(_framed(answer.whole))
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self._connection.send_head(self, BEGIN, last=False)
+
+    def _send(self, framed: bytes) -> None:
+        self.unsent = memoryview(framed)
+        if len(framed) > PIECE:
+            self._connection.send_later(self)  # the answers of a whole batch may have come together
+        else:
+            self._connection.send_body(self)
+
+    def _end(self, trailers: list[tuple[bytes, bytes]]) -> None:
+        """End the call with these fields, a status among them."""
+        self._leave()
+        self._connection.send_head(self, trailers if self._begun else [*BEGIN, *trailers], last=True)
+        if self.state != State.CLOSED:
+            self._connection.answered(self)
+
+    def body_sent(self) -> None:
+        if not self._several:
+            self._end(self._trailers)
+            return
+        self.all_taken()
+        self.state = State.BUSY
+        self._connection.not_blocked(self)
+        if self._said:
+            self._send_all()
+        else:
+            self._take_messages()
+            self._look()
+
+    # ---- a stream of messages ----------------------------------------------------------------------------
+
+    def owe(self, size: int) -> bool:
+        """Note that so many bytes have come. Returns False if the window may open again at once."""
+        if self._several and self.state != State.CLOSED:
+            self._owed += size
+            return True
+        return False
+
+    def take_body(self, chunk: bytes) -> None:
+        if not self._several:
+            super().take_body(chunk)
+        elif self.state != State.CLOSED:
+            self._read += chunk
+            self._take_messages()
+
+    def take_end(self) -> None:
+        if not self._several:
+            super().take_end()
+            return
+        self.complete = True
+        if self.state != State.CLOSED:
+            self._look()
+
+    def _take_messages(self) -> None:
+        """Hand over as many messages as may be in flight."""
+        read = self._read
+        while len(read) >= PREFIX and len(self._calls) + len(self._said) < MOST_IN_FLIGHT and not self._over:
+            end = PREFIX + int.from_bytes(read[1:PREFIX], "big")
+            if read[0]:
+                self.refuse(UnsupportedMedia("send messages uncompressed"))
+                return
+            if end - PREFIX > self._edge.limits.max_body:
+                self.refuse(too_large(self._edge.limits.max_body))
+                return
+            if len(read) < end:
+                break
+            message = bytes(read[PREFIX:end])
+            del read[:end]
+            call = GrpcCall(self)
+            self._calls[call] = None
+            self._edge.app.handle(call, POST, self._url, dict(self._headers), message)
+            if self.state == State.CLOSED:
+                return
+        self._pay()
+        if len(read) > LITTLE or self.held:
+            self._edge.held.change(self, len(read))
+
+    def _pay(self) -> None:
+        """Open the client's window by what was taken."""
+        size = self._owed - len(self._read)
+        if size > 0:
+            self._owed -= size
+            cast("GrpcConnection", self._connection).open_window(self, size)
+
+    def answer_to(self, call: "GrpcCall", answer: Answer, tenant: str) -> None:
+        """Send the answer to one message, soon: those of a batch come together."""
+        if self._calls.pop(call, self) is self or self.state == State.CLOSED:
+            return
+        if any(name == STATUS for name, _ in answer.fields):
+            self.respond(answer, tenant)
+            return
+        self.tenant = tenant
+        self._said.append(_framed(answer.whole))
+        if not self._sending and not self.unsent:
+            self._sending = True
+            asyncio.get_running_loop().call_soon(self._send_all)
+
+    def _send_all(self) -> None:
+        self._sending = False
+        if self.state == State.CLOSED or self.unsent or not self._said:
+            return
+        said, self._said = b"".join(self._said), []
+        self._begin()
+        self._send(said)
+
+    def _look(self) -> None:
+        """End the stream if there is nothing left to do."""
+        if self.state == State.CLOSED or self._calls or self._said or self.unsent:
+            return
+        if self._over:
+            self.refuse(Draining("this server is shutting down", retry_after=1.0))
+        elif self.complete and self._read:
+            self.refuse(Malformed("the stream ends in the middle of a message"))
+        elif self.complete:
+            self._end([WELL])
+
+    def now(self) -> float:
+        return self._edge.clock()
+
+    # ---- the end -----------------------------------------------------------------------------------------
+
+    def _leave(self) -> None:
+        """Withdraw what has no answer yet."""
+        if self._several:
+            calls, self._calls, self._said = self._calls, {}, []
+            for call in calls:
+                leaving, call.leaving = call.leaving, None
+                if leaving is not None:
+                    leaving.left()
+            self._read.clear()
+            self._pay()
+
+    def gone(self) -> None:
+        super().gone()
+        self._leave()
+
+    def retire(self) -> None:
+        """Take no further message: the server is about to stop."""
+        if self._several:
+            self._over = True
+            self._look()
+
+
+class GrpcCall:
+    """One message of a stream. Implements `caller.Caller`."""
+
+    __slots__ = ("_stream", "leaving", "render")
+
+    def __init__(self, stream: GrpcStream) -> None:
+        self._stream = stream
+        self.leaving: Leaving | None = None
+        self.render: Render = nothing_asked
+
+    def reply(self, reply: Reply) -> None:
+        stream = self._stream
+        if stream.state != State.CLOSED:
+            self.respond(self.render(reply, stream.now()), reply.request.tenant)
+
+    def respond(self, answer: Answer, tenant: str = "") -> None:
+        self.leaving = None
+        self._stream.answer_to(self, answer, tenant)
+
+    def begin(self, answer: Answer, tenant: str = "") -> Parts | None:
+        """Returns None: the answer to a message is one message."""
+        return None
+
+    def switch(self, answer: Answer, talk: Talk) -> None:
+        """Raises UpgradeRequired: a message is no connection."""
+        raise UpgradeRequired("WebSocket is spoken over HTTP/1.1 only")
+
+
+def _framed(message: bytes) -> bytes:
+    return b"\0%b%b" % (len(message).to_bytes(4, "big"), message)
