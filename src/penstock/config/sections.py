@@ -234,6 +234,20 @@ class Idempotency:
 
 
 @dataclass(frozen=True, slots=True)
+class Webhooks:
+    """Who may be told how a task has ended."""
+
+    allow: Annotated[tuple[str, ...], Origins()] = ()  # what may be called; empty: nobody is
+    private: Annotated[tuple[str, ...], Ids()] = ()  # networks that may be called although they are private
+    secret: Annotated[str, Secret()] = field(default="", repr=False)  # signs each message
+    attempts: Annotated[int, Whole(1, 20)] = 8  # in all, the first included
+    base: Span = 5.0
+    max: Span = 600.0
+    timeout: Span = 10.0  # of one attempt
+    max_pending: Positive = 10_000  # promised, and neither delivered nor given up
+
+
+@dataclass(frozen=True, slots=True)
 class Timeouts:
     """How long a request may take: in all, in the queue, and on the worker."""
 

@@ -18,11 +18,20 @@ import msgspec
 
 from penstock.doors.door import Inside
 from penstock.doors.every_answer import failed
-from penstock.doors.inputs import BACKSLASH, DELETE, QUOTE, check_unicode, decode, inputs_of, is_plain
+from penstock.doors.inputs import BACKSLASH, DELETE, QUOTE, decode, inputs_of, is_plain
 from penstock.doors.large import LARGE
-from penstock.doors.native_body import InferenceBody, asked, check
+from penstock.doors.native_body import asked
 from penstock.doors.reception import Reception
-from penstock.doors.steps import Steps
+from penstock.doors.stream_message import (
+    MESSAGE,
+    NOBODY,
+    Message,
+    check_ask,
+    decode_message,
+    id_in,
+    name_of,
+    read_in_steps,
+)
 from penstock.edge.caller import Render
 from penstock.edge.fields import NO_HEADERS, Headers
 from penstock.edge.talk import Wire
@@ -38,35 +47,12 @@ from penstock.errors import (
 from penstock.ports import Waiting
 from penstock.types import Ask, Identity, Reply
 
-LONGEST_ID = 128  # bytes of an id, as it is written
-NOBODY = b"null"  # the id in an answer to a message that has none
-BEGINS_ID = frozenset(b'"-0123456789')
 POLICY = 1008  # of RFC 6455, 7.4.1: the client may not go on as it has begun
 GOOD_BYE = (
     b'{"goodbye":"this server is shutting down: what is in flight is answered, and then the connection ends;'
     b' connect again for what comes next"}'
 )
 INTRODUCE = 'say who asks first: {"authorization": "Bearer <API key or token>"}'
-
-
-class Message(InferenceBody, forbid_unknown_fields=True):
-    """What a client may say: one of an ask, a cancellation and an introduction."""
-
-    input: msgspec.Raw = msgspec.Raw()
-    id: msgspec.Raw = msgspec.Raw()
-    cancel: msgspec.Raw = msgspec.Raw()
-    authorization: str | None = None
-
-
-class _Named(msgspec.Struct):
-    """The id of a message that is not acceptable otherwise."""
-
-    id: msgspec.Raw = msgspec.Raw()
-
-
-_MESSAGE = msgspec.json.Decoder(Message)
-_decode_message = _MESSAGE.decode
-_decode_named = msgspec.json.Decoder(_Named).decode
 
 
 class Question(msgspec.Struct, eq=False):
@@ -154,7 +140,7 @@ class Conversation:
                 self._do(self._hear_slowly(message))
                 return
             ascii_only = message.isascii()
-            said = _decode_message(message) if ascii_only else decode(_MESSAGE, message, is_unicode=False)
+            said = decode_message(message) if ascii_only else decode(MESSAGE, message, is_unicode=False)
             if not said.input:
                 self._hear_other(said)
                 return
@@ -164,6 +150,7 @@ class Conversation:
             if (  # what nearly all clients send is understood in a few steps, as at the native door
                 usual
                 and ascii_only
+                and said.callback_url is None
                 and payload[0] == QUOTE
                 and BACKSLASH not in payload
                 and DELETE not in payload
@@ -171,7 +158,7 @@ class Conversation:
             ):
                 self._pose(name, Ask(payload, said.model))
                 return
-            check(said)
+            check_ask(said)
             self._pose(name, asked(said, self._inputs.check(payload, said.model, ascii_only=ascii_only)))
         except (msgspec.MsgspecError, RecursionError):
             self._refuse_unread(message)
@@ -194,7 +181,7 @@ class Conversation:
     def _hear_introduction(self, message: bytes) -> None:
         """Take a message of a client that has not said who asks, or whose credential is good no more."""
         try:
-            said = decode(_MESSAGE, message, is_unicode=False)
+            said = decode(MESSAGE, message, is_unicode=False)
             if said.authorization is None:
                 raise Unauthorized(INTRODUCE)
         except Exception as exc:
@@ -222,12 +209,12 @@ class Conversation:
         """Take a large message, when it is its turn."""
         name = NOBODY
         try:
-            said, ascii_only = await self._reception.look(self._identity, _read(message))
+            said, ascii_only = await self._reception.look(self._identity, read_in_steps(message))
             if not said.input:
                 self._hear_other(said)
                 return
             name = name_of(said.id)
-            check(said)
+            check_ask(said)
             steps = self._inputs.check_in_steps(bytes(said.input), said.model, ascii_only=ascii_only)
             payload = await self._reception.look(self._identity, steps)
             self._pose(name, asked(said, payload))
@@ -307,7 +294,7 @@ class Conversation:
     def _refuse_unread(self, message: bytes) -> None:
         """Refuse a message that cannot be read, in words."""
         try:
-            decode(_MESSAGE, message, is_unicode=True)
+            decode(MESSAGE, message, is_unicode=True)
         except Exception as exc:
             self._refuse(id_in(message), exc)
 
@@ -322,28 +309,3 @@ class Conversation:
     def _hang_up(self, exc: Exception) -> None:
         if self._wire is not None:
             self._wire.hang_up(POLICY, str(exc).encode("ascii", "replace").decode())
-
-
-def _read(message: bytes) -> Steps[tuple[Message, bool]]:
-    ascii_only = yield from check_unicode(message)
-    said = decode(_MESSAGE, message, is_unicode=True)
-    yield
-    return said, ascii_only
-
-
-def name_of(said: msgspec.Raw) -> bytes:
-    """Returns an id as it was written. Raises Unacceptable."""
-    name = bytes(said)
-    if not name:
-        raise Unacceptable("the field 'id' is missing: an answer is told by it")
-    if name[0] not in BEGINS_ID or len(name) > LONGEST_ID:
-        raise Unacceptable(f"'id' must be a string or a number, and at most {LONGEST_ID} bytes long")
-    return name
-
-
-def id_in(message: bytes) -> bytes:
-    """Returns the id of a message that is not acceptable; null if it has none that can be given back."""
-    try:
-        return name_of(_decode_named(message).id)
-    except Exception:  # whatever is wrong with it, the client is told of the first mistake
-        return NOBODY

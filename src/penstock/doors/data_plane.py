@@ -8,6 +8,7 @@ passes these to the gateway. A letter is what a door reads: body, fields and add
 import asyncio
 from collections.abc import Callable, Sequence
 
+from penstock.doors.called_back import call_for, refuse_call
 from penstock.doors.charges import Charges
 from penstock.doors.door import (
     AskingDoor,
@@ -226,6 +227,7 @@ class DataPlane:
         elif key is None:
             self._send(caller, door, asks, _wanted(headers))
         else:
+            refuse_call(asks)
             render = door.render_of(asks, _wanted(headers))
             caller.leaving = self._gateway.submit_keyed(asks[0], key, KeyedAnswer(caller, render))
 
@@ -262,6 +264,7 @@ class DataPlane:
     def _send(self, caller: Caller, door: AskingDoor, asks: Sequence[Ask], wanted: Media) -> None:
         """Send asks to the gateway, which replies to the caller, or to a `Joined` for several asks. Nothing here
         waits for the reply."""
+        refuse_call(asks)
         if len(asks) == 1:
             caller.render = door.render_of(asks, wanted)
             caller.leaving = self._gateway.submit(asks[0], caller)
@@ -295,10 +298,13 @@ class DataPlane:
 
     async def _accept_task(self, caller: Caller, ask: Ask, key: str | None, *, preferred: bool) -> None:
         """Accept an ask as a task. `preferred`: the client has asked for one."""
+        promise = call_for(ask, self._inside.webhooks)
         if key is None:
             task, again = await self._gateway.submit_task(ask), False
         else:
             task, again = await self._gateway.submit_keyed_task(ask, key)
+        if not again:
+            promise(task)
         caller.respond(accepted(task, preferred=preferred, again=again))
 
     # ---- endings -------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from penstock.edge.caller import Caller, Parts, Render
 from penstock.edge.fields import NO_HEADERS, Headers
 from penstock.errors import TooLarge
 from penstock.ports import Gateway
+from penstock.ports.webhooks import Webhooks
 from penstock.types import Ask, Failure, Identity, Reply
 
 
@@ -50,6 +51,7 @@ class Inside:
     secured: bool = False  # whether clients must say who they are
     not_ready: Callable[[], str] = lambda: ""  # why no traffic should come; empty when it should
     origins: Sequence[str] = ()  # of web pages from elsewhere that may ask
+    webhooks: Webhooks | None = None  # tells addresses how tasks ended; None: no address is called
 
     def check_number(self, asks: int) -> None:
         """Refuse a call with too many asks."""

@@ -56,6 +56,7 @@ class Offer:
     clean: bool  # control characters are refused
     max_body: int
     max_asks: int
+    calls_back: bool = False  # addresses may be called when tasks are over
 
 
 class Described(NamedTuple):

@@ -176,7 +176,12 @@ def accepted(task: Task, *, preferred: bool, again: bool) -> Answer:
     return Answer(202, fields, msgspec.json.encode({"task_id": task.id, "status": "PENDING"}))
 
 
-def _where_it_stands(task: Task) -> Answer:
+def told(task: Task, with_output: bool) -> bytes:
+    """Returns where a task stands, in JSON, as a webhook tells it. `ports.webhooks.Tell`."""
+    return _where_it_stands(task, with_output=with_output).body
+
+
+def _where_it_stands(task: Task, *, with_output: bool = True) -> Answer:
     timestamp = (
         datetime.fromtimestamp(task.changed_at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     )
@@ -184,7 +189,7 @@ def _where_it_stands(task: Task) -> Answer:
     reply = task.answer
     if reply is not None and reply.failure is not None:
         said["error"] = {"error": reply.failure.code, "message": in_full(reply.failure)}
-    elif reply is not None:
+    elif reply is not None and with_output:
         output, note = in_json(reply.output)
         said["output"] = msgspec.Raw(output)
         if note:

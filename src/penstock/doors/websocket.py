@@ -6,12 +6,13 @@ Its frames are read by a library that only this door needs. Where it is not inst
 
 from importlib.util import find_spec
 
-from penstock.doors.conversation import GOOD_BYE, LONGEST_ID, Conversation
+from penstock.doors.conversation import GOOD_BYE, Conversation
 from penstock.doors.door import Inside, TalkingDoor
 from penstock.doors.handshake import agree
 from penstock.doors.native import Inference
 from penstock.doors.openapi_parts import STRING, Described, Offer, Part, object_of, parameter, refused
 from penstock.doors.reception import Reception
+from penstock.doors.stream_message import LONGEST_ID
 from penstock.edge.answer import Answer
 from penstock.edge.caller import Caller
 from penstock.edge.fields import Headers

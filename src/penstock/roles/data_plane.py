@@ -4,7 +4,7 @@ stands."""
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from penstock.config import Config
 from penstock.doors.cors import CrossOrigin
@@ -18,6 +18,7 @@ from penstock.edge.tls import ServerTls
 from penstock.gauges import TlsGauges
 from penstock.ports import Clock, Doorman, Gateway
 from penstock.ports.tracing import RequestTracer
+from penstock.ports.webhooks import Webhooks
 from penstock.runtime.ids import random_ids
 from penstock.server.descriptors import connections_allowed
 
@@ -31,8 +32,9 @@ def data_plane(
     not_ready: Callable[[], str] = lambda: "",
     tls: ServerTls | None = None,
     tracer: RequestTracer | None = None,
+    webhooks: Webhooks | None = None,
 ) -> Edge:
-    inside = inside_of(gateway, config, doorman, not_ready)
+    inside = replace(inside_of(gateway, config, doorman, not_ready), webhooks=webhooks)
     closed = [name for name, is_open in asdict(config.doors).items() if not is_open]
     plane = DataPlane(inside, open_doors(inside, closed), random_ids().__next__, doorman)
     app: App = plane
