@@ -121,6 +121,7 @@ class Ask(Struct, eq=False):
     traceparent: str | None = None
     tracestate: str | None = None
     identity: Identity | None = None  # None: nobody is asked who they are
+    callback: str | None = None  # where its asker wants to be told how it ended, if it becomes a task
 
 
 class Traced(Struct, eq=False):
