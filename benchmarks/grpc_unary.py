@@ -29,7 +29,10 @@ from penstock.protos.messages import message
 
 ECHO = Path(__file__).parent / "peers" / "servers" / "grpc_aio_echo.py"
 PATH = "/penstock.v1.Inference/Infer"
+FIELDS = ("content-type: application/grpc", "te: trailers")
 _DONE = re.compile(r"finished in [\d.]+\w+, ([\d.]+) req/s")
+_DATA = re.compile(r"headers \(space savings [-\d.]+%\), ([\d.]+)([KMG]?B) \(\d+\) data")
+_UNITS = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
 _STATUS = re.compile(r"requests: (\d+) total, .* (\d+) succeeded, (\d+) failed")
 
 
@@ -78,18 +81,23 @@ def processor_seconds(pid: int) -> float:
     return processor.parse(Path(f"/proc/{pid}/stat").read_text()).seconds
 
 
-def measure(port: int, pid: int, body: Path, options: argparse.Namespace) -> Round:
-    command = ["h2load", f"-D{options.seconds}", f"-c{options.connections}", f"-m{options.streams}", "-t1"]
-    command += ["-d", str(body), "-H", "content-type: application/grpc", "-H", "te: trailers"]
+def h2load(
+    url: str, body: Path, fields: Sequence[str], pid: int, seconds: int, flags: Sequence[str], least: int
+) -> Round:
+    """One round of load. `fields`: the header's. `pid`: the process whose time is measured. `least`: bytes that
+    a good answer has; a call of gRPC that failed has none, and h2load takes it for a success."""
+    command = ["h2load", f"-D{seconds}", "-t1", "-d", str(body), *flags]
+    for field in fields:
+        command += ["-H", field]
     before = processor_seconds(pid)
-    ran = subprocess.run(
-        [*command, f"http://127.0.0.1:{port}{PATH}"], capture_output=True, text=True, check=True
-    )
+    ran = subprocess.run([*command, url], capture_output=True, text=True, check=True)
     spent = processor_seconds(pid) - before
     done, status = _DONE.search(ran.stdout), _STATUS.search(ran.stdout)
     if done is None or status is None:
         raise UserMistake(f"h2load said something else: {ran.stdout[-300:]}")
-    answered = int(status[2])
+    answered, data = int(status[2]), _DATA.search(ran.stdout)
+    if data is None or float(data[1]) * _UNITS[data[2]] < 0.9 * least * answered:
+        raise UserMistake(f"the answers are too short to be good ones: {ran.stdout[-300:]}")
     return Round(float(done[1]), spent / max(1, answered) * 1e6, int(status[3]))
 
 
@@ -110,7 +118,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for _ in range(options.rounds):
             for name, start in SERVERS.items():
                 with start() as (port, pid):
-                    rounds[name].append(measure(port, pid, body, options))
+                    flags = [f"-c{options.connections}", f"-m{options.streams}"]
+                    url = f"http://127.0.0.1:{port}{PATH}"
+                    rounds[name].append(h2load(url, body, FIELDS, pid, options.seconds, flags, len(TEXT)))
     rows = [
         [
             name,

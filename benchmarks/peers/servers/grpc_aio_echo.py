@@ -3,26 +3,28 @@ runs in a process of its own (`benchmarks/grpc_unary.py`)."""
 
 import asyncio
 import sys
+from typing import Any
 
+import grpc
 import grpc.aio
 
 PATH = "/penstock.v1.Inference/Infer"
 
 
-async def echo(message: bytes, context: object) -> bytes:
+async def echo(message: bytes, context: Any) -> bytes:
     return message
 
 
-class Echo(grpc.GenericRpcHandler):  # type: ignore[misc,type-arg]
+class Echo(grpc.GenericRpcHandler):  # type: ignore[type-arg]
     """Every method is the same."""
 
-    def service(self, handler_call_details: object) -> object:
-        return grpc.unary_unary_rpc_method_handler(echo)  # type: ignore[arg-type]
+    def service(self, handler_call_details: Any) -> "grpc.RpcMethodHandler[Any, Any]":
+        return grpc.unary_unary_rpc_method_handler(echo)
 
 
 async def serve(port: int) -> None:
     server = grpc.aio.server()
-    server.add_generic_rpc_handlers((Echo(),))  # type: ignore[arg-type]
+    server.add_generic_rpc_handlers((Echo(),))
     server.add_insecure_port(f"127.0.0.1:{port}")
     await server.start()
     print("serving", flush=True)

@@ -274,8 +274,8 @@ class RemoteDock:
                 log.debug("a slot could not say that it is free", extra={"error": str(error)})
                 return
         if self._clock() - began > STOOD_STILL:
-            # A batcher that waited at the line before has gone away by now. A Redis that goes on may not have noticed,
-            # and give the slot to nobody.
+            # A batcher that waited at the line before has gone away by now. A Redis that goes on may not have
+            # noticed, and give the slot to nobody.
             asyncio.get_running_loop().call_later(SOON, self.say_again)
 
     async def _step_out(self, worker: WorkerId, *, late: bool = False) -> None:
