@@ -13,6 +13,7 @@ from pathlib import Path
 from benchmarks import (
     added_latency,
     cache_miss,
+    client_map,
     everything_on,
     fairness,
     first_minute,
@@ -53,6 +54,7 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
     scraping.NAME: scraping.main,
     hot_keys.NAME: hot_keys.main,
     cache_miss.NAME: cache_miss.main,
+    client_map.NAME: client_map.main,
     redis_throughput.NAME: redis_throughput.main,
     redis_everything.NAME: redis_everything.main,
     redis_pacing.NAME: redis_pacing.main,
@@ -94,7 +96,12 @@ def passed_on(name: str, given: argparse.Namespace) -> list[str]:
         seconds = [] if given.seconds is None else ["--seconds", str(max(1, round(given.seconds)))]
         return ["--only", "penstock,granian", "--out", str(given.out / name), *seconds]
     flags = ["--out", str(given.out)]
-    if given.seconds is not None and name not in (waiting.NAME, lengths.NAME, simulator.NAME):
+    if given.seconds is not None and name not in (
+        waiting.NAME,
+        lengths.NAME,
+        simulator.NAME,
+        client_map.NAME,
+    ):
         whole = name in WHOLE_SECONDS
         flags += ["--seconds", f"{max(1, round(given.seconds)) if whole else given.seconds:g}"]
         flags += ["--recorded", flags[-1]] if name == ledger.NAME else []

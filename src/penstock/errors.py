@@ -18,7 +18,8 @@ PenstockError
     ├── BackendOutOfMemory 502   the batch did not fit into memory: a smaller one may
     ├── BackendCrashed 502       the backend died with the batch in hand: a member may be to blame
     ├── BackendTimeout 504       the backend did not answer in time: a member may be to blame
-    └── BackendUnavailable 502   the backend never took the batch: nobody is to blame, try elsewhere
+    ├── BackendUnavailable 502   the backend never took the batch: nobody is to blame, try elsewhere
+    └── BackendBusy 503          the backend is there, and wants the batch later (retry_after): nothing has failed
 """
 
 from typing import ClassVar
@@ -226,6 +227,14 @@ class BackendUnavailable(BackendError):
     code = "BACKEND_UNAVAILABLE"
     splittable = False
     fatal = True
+
+
+class BackendBusy(BackendError):
+    """The backend refused the batch because of its own load or of our quota there. The batch waits, and counts as
+    no attempt; whoever cannot wait so long is told the same as if we had refused them."""
+
+    code, status = Overloaded.code, Overloaded.status
+    splittable = False
 
 
 STATUS_BY_CODE: dict[str, int] = {

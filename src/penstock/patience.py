@@ -1,8 +1,9 @@
 """How long a loop waits before it tries again to reach Redis, while Redis is away. The waits grow, and the log
-tells of an outage once. Every loop that talks to Redis, in `cluster` and in `adapters/redis`, has a `Patience` of
-its own.
+tells of an outage once.
 
-The loop does the waiting: nothing here sleeps, or asks Redis anything.
+`cluster/dispatch.py` and `cluster/idempotency.py` use this `Patience`. The loops of `adapters/redis` use the one in
+`adapters/redis/link/outage.py`, which also knows the errors of redis-py. Other loops of `cluster` wait in ways of
+their own. The loop does the waiting: nothing here sleeps, or asks Redis anything.
 """
 
 import logging

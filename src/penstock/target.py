@@ -20,15 +20,32 @@ from urllib.parse import urlsplit
 
 from penstock.errors import UserMistake
 
+Kind = Literal["function", "http", "openai", "tei", "grpc", "oip", "sim"]
+
 FORMS = (
     "a target is app.py:function, app.py:Class, package.module:function, http://host:port/path,"
-    " grpc://host:port/model or sim:100ms (for example: penstock serve examples/hello.py:batchstring)"
+    " openai://host:port/v1, tei://host:port, grpc://host:port/model, oip+http://host:port/model or sim:100ms (for"
+    " example: penstock serve examples/hello.py:batchstring)"
 )
+# What the schemes of URLs mean: the kind of endpoint, the scheme that it is reached by, and how to write an
+# address.
+SCHEMES: dict[str, tuple[Kind, str, str]] = {
+    "http": ("http", "http", "http://host:port/path"),
+    "https": ("http", "https", "https://host:port/path"),
+    "openai": ("openai", "http", "openai://host:port/v1"),
+    "openais": ("openai", "https", "openais://host:port/v1"),
+    "tei": ("tei", "http", "tei://host:port"),
+    "teis": ("tei", "https", "teis://host:port"),
+    "grpc": ("grpc", "grpc", "grpc://host:port/model"),
+    "grpcs": ("grpc", "grpcs", "grpcs://host:port/model"),
+    "oip+http": ("oip", "http", "oip+http://host:port/model"),
+    "oip+https": ("oip", "https", "oip+https://host:port/model"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    kind: Literal["function", "http", "grpc", "sim"]
+    kind: Kind
     text: str  # as it was written
     file: str = ""  # of a function in a file
     module: str = ""  # of a function in a module
@@ -36,20 +53,21 @@ class Target:
 
     @property
     def url(self) -> str:
-        return self.text
+        """Of an endpoint, by the scheme that it is reached by."""
+        scheme, _, rest = self.text.partition("://")
+        return f"{SCHEMES[scheme][1]}://{rest}"
 
 
 def parse_target(text: str) -> Target:
-    if text.startswith(("http://", "https://")):
-        check_url(text)
-        return Target("http", text)
-    if text.startswith(("grpc://", "grpcs://")):
-        check_grpc_url(text)
-        return Target("grpc", text)
+    scheme = text.partition("://")[0]
+    if scheme in SCHEMES and "://" in text:
+        kind, _, form = SCHEMES[scheme]
+        check_url(text, form, with_model=kind in ("grpc", "oip"))
+        return Target(kind, text)
     if text.startswith("sim:"):
         return Target("sim", text)
     if "://" in text:
-        raise UserMistake(f"{text!r}: no target begins with {text.partition('://')[0]}://; {FORMS}")
+        raise UserMistake(f"{text!r}: no target begins with {scheme}://; {FORMS}")
     if re.match(r"[\w.-]+:\d+(/|$)", text):
         raise UserMistake(f"{text!r} looks like an address; did you mean http://{text}?")
     source, colon, function = text.rpartition(":")
@@ -64,19 +82,19 @@ def parse_target(text: str) -> Target:
     raise UserMistake(f"cannot tell what {text!r} is; {FORMS}")
 
 
-def check_url(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        fits = bool(parts.hostname) and parts.port != 0 and not any(map(str.isspace, url))
-    except ValueError:
-        fits = False
+def check_url(url: str, form: str, *, with_model: bool) -> None:
+    """`form`: how such an address is written. `with_model`: its path is the name of a model, and it names a
+    port."""
+    if with_model:
+        fits = bool(re.fullmatch(r"[a-z+]+://([\w.-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}/[^/?#\s]+", url))
+    else:
+        try:
+            parts = urlsplit(url)
+            fits = bool(parts.hostname) and parts.port != 0 and not any(map(str.isspace, url))
+        except ValueError:
+            fits = False
     if not fits:
-        raise UserMistake(f"{url!r} is not an address; write it as http://host:port/path")
-
-
-def check_grpc_url(url: str) -> None:
-    if not re.fullmatch(r"grpcs?://([\w.-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}/[^/?#\s]+", url):
-        raise UserMistake(f"{url!r} is not an address; write it as grpc://host:port/model")
+        raise UserMistake(f"{url!r} is not an address; write it as {form}")
 
 
 def existing_file(source: str) -> Path:

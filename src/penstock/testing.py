@@ -164,7 +164,7 @@ class Recorder:
 
 
 class MockAnswerStore:
-    """A `penstock.ports.AnswerStore` in memory, that can be slow, or away."""
+    """A `penstock.ports.records.AnswerStore` in memory, that can be slow, or away."""
 
     def __init__(self, clock: Callable[[], Seconds]) -> None:
         self._clock = clock

@@ -26,7 +26,7 @@ from http_kit import (
 )
 
 from penstock.adapters.backends.http import HttpBackend, HttpShape
-from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
+from penstock.errors import BackendBusy, BackendCrashed, BackendUnavailable, BatchRejected
 
 # Answers that are no answer
 
@@ -74,12 +74,30 @@ def test_a_bad_status_is_a_rejected_batch_with_the_first_words_of_the_body_in_it
     assert len(error.details) < 250
 
 
-@pytest.mark.parametrize("status", [429, 503])
-def test_an_endpoint_that_is_full_is_unavailable_for_as_long_as_it_says(status: int) -> None:
-    respond = handler_of(lambda: web.Response(status=status, headers={"Retry-After": "3"}))
+@pytest.mark.parametrize(
+    ("status", "headers", "wait"),
+    [
+        (429, {"Retry-After": "3"}, 3.0),
+        (429, {}, None),
+        (429, {"Retry-After": "3", "retry-after-ms": "2500"}, 2.5),
+        (429, {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        (429, {"Retry-After": "soon"}, None),
+        (503, {"Retry-After": "3"}, 3.0),
+    ],
+)
+def test_an_endpoint_that_is_full_is_busy_for_as_long_as_it_says(
+    status: int, headers: dict[str, str], wait: float | None
+) -> None:
+    respond = handler_of(lambda: web.Response(status=status, headers=headers))
     error = answer(respond, batch_of(b"1"))
+    assert isinstance(error, BackendBusy)
+    assert not error.fatal
+    assert error.retry_after == wait
+
+
+def test_an_endpoint_that_does_not_say_when_it_will_be_back_is_unavailable() -> None:
+    error = answer(handler_of(lambda: web.Response(status=503)), batch_of(b"1"))
     assert isinstance(error, BackendUnavailable)
-    assert error.retry_after == 3.0
 
 
 def test_an_answer_over_the_limit_is_cut_off() -> None:

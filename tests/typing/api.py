@@ -1,10 +1,12 @@
 """The public names as a user would type them. Nothing here runs: mypy reads it."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from random import Random
-from typing import assert_type
+from typing import Any, assert_type
 
+from penstock.client import Answer as ClientAnswer
+from penstock.client import AsyncClient, Busy, Client, Done, InferenceError, Retries
 from penstock.config import Config, Model, load
 from penstock.core.rules import BatchingRules
 from penstock.errors import BackendCrashed, BackendError, BatchRejected, Overloaded, UserMistake
@@ -101,3 +103,29 @@ def when_to_come_back(error: Overloaded) -> float | None:
 
 ask = Ask(b'"hello"', model="m", client_id="acme", timeout=0.2)
 mistakes: list[type[Exception]] = [UserMistake, BackendError]
+
+
+def asked(client: Client) -> None:
+    assert_type(client.infer("hello"), ClientAnswer[Any])
+    assert_type(client.infer("hello", output=list[float]).output, list[float])
+    assert_type(client.infer(b"bytes", timeout=2.0, once=False, output=str).metadata.batch_size, int)
+    for done in client.map(["a", "b"], output=str):
+        assert_type(done, Done[str, str])
+        assert_type(done.input, str)
+        assert_type(done.output, str)
+    mapped = client.map((number for number in range(3)), concurrency=8, ordered=False, progress=True)
+    assert_type(mapped.failures[0].input, int)
+    assert_type(mapped.failures[0].error, InferenceError)
+    assert_type(client.map(["a"], output=dict[str, int]).outputs(), list[dict[str, int]])
+
+
+async def asked_in_a_loop(texts: AsyncIterator[str]) -> None:
+    async with AsyncClient(key="pk_1", retries=Retries(attempts=2)) as client:
+        assert_type(await client.infer("hello", output=int), ClientAnswer[int])
+        async for done in client.map(texts, output=int):
+            assert_type(done, Done[str, int])
+        assert_type(await client.map([1, 2], output=str).outputs(), list[str])
+
+
+def when_to_ask_again(error: Busy) -> float | None:
+    return error.retry_after

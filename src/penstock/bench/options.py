@@ -7,9 +7,9 @@ import socket
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from penstock.bench.pool import Address
+from penstock.client import address as client
 from penstock.errors import UserMistake
 
 ADMIN_PORT = 9000  # a server's default
@@ -17,40 +17,20 @@ REACH_TIMEOUT = 3.0  # seconds
 
 
 @dataclass(slots=True, frozen=True)
-class Server:
+class Server(client.Server):
     """The server that gets the load."""
-
-    url: str
-    host: str
-    port: int
-    path: str
-    tls: bool
-
-    @property
-    def authority(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
 
     @property
     def admin(self) -> str:
         """The URL of the admin plane, unless --admin names another."""
-        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{ADMIN_PORT}"
+        return f"http://{self.bracketed}:{ADMIN_PORT}"
 
 
 def parse_server(url: str) -> Server:
     """Reads a URL. Without a path it means the inference endpoint."""
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    try:
-        port = parts.port
-    except ValueError:
-        port = -1
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
-        raise UserMistake(f"{url!r} is not an address to send to; try http://127.0.0.1:8000")
-    tls = parts.scheme == "https"
-    path = parts.path if parts.path not in ("", "/") else "/v1/inference"
-    if parts.query:
-        path += f"?{parts.query}"
-    return Server(url, parts.hostname, port or (443 if tls else 80), path, tls)
+    at = client.server_at(url)
+    path = f"{client.INFERENCE}{at.path}" if not at.path or at.path.startswith("?") else at.path
+    return Server(at.url, at.host, at.port, path, at.tls)
 
 
 def reach(server: Server) -> Address:

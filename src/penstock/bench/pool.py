@@ -12,11 +12,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
-
-import httptools
 
 from penstock.bench.outcomes import Outcomes
+from penstock.client.exchange import Exchange
 
 CONNECTING_AT_ONCE = 256  # more would overrun the server's accept backlog and cost a second each
 CONNECT_TIMEOUT = 5.0  # seconds
@@ -32,45 +30,27 @@ class Address:
     name: str | None = None  # the name that the certificate must have
 
 
-class Connection(asyncio.Protocol):
+class Connection(Exchange):
     """One connection, and the request on it."""
 
     def __init__(self, pool: "Pool") -> None:
+        super().__init__()
         self._pool = pool
-        self._parser = httptools.HttpResponseParser(self)
-        self._body = b""
-        self.transport: asyncio.Transport
         self.index = -1  # of the request in flight; -1 when idle
-        self.rested = False  # whether it has been idle, so that the server may have closed it
-        self.heard = False  # whether bytes have come since the request went out
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
+        super().connection_made(transport)
         self._pool.opened(self)
 
     def send(self, index: int, request: bytes) -> None:
         self.index = index
-        self.heard = False
-        self._body = b""
-        self.transport.write(request)
+        self.write(request)
 
-    def data_received(self, data: bytes) -> None:
-        self.heard = True
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError:
-            self.transport.abort()
+    def answered(self, status: int, body: bytes, keep: bool) -> None:
+        if self.index >= 0:
+            self._pool.answered(self, status, body, keep)
 
-    def on_body(self, part: bytes) -> None:
-        self._body = self._body + part if self._body else part
-
-    def on_message_complete(self) -> None:
-        status = self._parser.get_status_code()
-        if status >= 200 and self.index >= 0:  # 1xx only announces the answer
-            self._pool.answered(self, status, self._body, self._parser.should_keep_alive())
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        del self._parser  # parser and connection hold each other: the cycle collector need not free them
+    def lost(self) -> None:
         self._pool.lost(self)
 
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "keys": "keys:app",
     "requests": "requests:requests",
     "explain": "explain:explain",
+    "map": "map:map_lines",
     "bench": "bench:bench",
     "sim": "sim:sim",
     "plan": "plan:plan",

@@ -1,5 +1,5 @@
-"""Sends a batcher's batches to workers, and its refusals and failures to the gateways. Each batcher has one
-`Dispatcher`, and gives it what its pumps send and answer.
+"""Sends a batcher's batches to workers, and its refusals and failures to the gateways. Each batcher
+(`cluster/batcher.py`) has one `Dispatcher`, and hands it what its pumps (one for each model) decide.
 
     batcher ──dispatch──► worker ──answers, one message for each gateway──► gateway
        │  ◄──finished────────┘      (results of tasks into their records)      ▲
@@ -29,7 +29,7 @@ log = logging.getLogger("penstock.dispatch")
 
 AGAIN = 0.5  # seconds until the next try, if not all endings were stored
 
-Ends = tuple[Outcome, Failure, tuple[Attempt, ...]]  # how requests end that end alike
+Ends = tuple[Outcome, Failure, tuple[Attempt, ...]]  # what requests have in common that share an ending
 
 
 class Dispatcher:
@@ -61,6 +61,7 @@ class Dispatcher:
         """Send a batch to a slot. `worker_box`: the mailbox of the slot's process."""
         tasks = [task_name(r.tenant, r.request_id) if r.task else "" for r in batch.requests]
         members = [member_of(request, task) for request, task in zip(batch.requests, tasks, strict=True)]
+        # A retry is made of members of one failed batch, so all of them have the same history.
         history = batch.requests[0].history if batch.retry else ()
         self._put(worker_box, encode_dispatch(batch, self._me, slot, members, history))
         if started := [task for task in tasks if task]:

@@ -1,9 +1,11 @@
-"""A worker over a bus: slots around backends, fed by whichever batcher takes them from the line.
+"""A worker over a bus: slots around backends. Idle slots stand in the line of their model, in the order in which
+they became idle. A batcher takes a slot from the line and sends it one batch.
 
 mailbox ──batch──► dock of the model ──► slot ──► backend ──► gateways: outputs   batcher: it is done
 
-`roles/worker.py` makes one for each process of `penstock worker`. What it cannot do with a batch it tells the
-batcher, which decides what is tried again.
+A dock (`dock.py`) puts the idle slots of one model into the line, hands them their batches and tells how these
+ended. `roles/worker.py` makes a `WorkerMember` for each process of `penstock worker`; `Member` calls its methods.
+What it cannot do with a batch it tells the batcher, which decides what is tried again.
 """
 
 import asyncio
@@ -129,6 +131,7 @@ class WorkerMember(Member):
             now = self._clock()
             requests = [member.request(message.model, now) for member in message.members]
             sealed = now - message.waited
+            # Reason.DUE only fills the field: why the batch was sent is in `message.reason`.
             batch = Batch(message.batch_id, message.model, message.parameters, requests, Reason.DUE, sealed)
             batch.limit, batch.traced = message.limit, message.traced
             self._slots.docks[message.model].arrived(WorkerId(message.slot), message, batch)

@@ -112,10 +112,10 @@ def _model_contradictions(name: str, model: Model) -> Iterator[tuple[str, str]]:
             dotted(("models", name, "warmup")),
             'must be a text or a list of texts: this model takes text, and other values with input = "json"',
         )
-    if model.protocol == "grpc" and model.parameters == "per_item":
+    if model.protocol and not model.is_described and model.parameters == "per_item":
         yield (
             dotted(("models", name, "parameters")),
-            "must be shared: a gRPC request has one set for all inputs",
+            "must be shared: a call to such an endpoint has one set for all inputs",
         )
 
 
@@ -211,5 +211,10 @@ def _model_doubts(config: Config, name: str, model: Model) -> Iterator[str]:
         yield f"{prefix}.cache is set, but the model is not said to be deterministic: it has no effect"
     if model.protocol != "http" and model.http != HttpEndpoint():
         yield f"{prefix}.http is set, but the target is not a URL: it has no effect"
+    if model.protocol == "http" and not model.is_described:
+        plain, scheme = HttpEndpoint(), model.target.partition("://")[0]
+        for key in ("method", "request", "outputs", "item", "version", "pressure", "health"):
+            if getattr(model.http, key) != getattr(plain, key):
+                yield f"{prefix}.http.{key} is set, but {scheme}:// says what is sent: it has no effect"
     if model.protocol != "grpc" and model.grpc != GrpcEndpoint():
         yield f"{prefix}.grpc is set, but the target is not a grpc:// URL: it has no effect"

@@ -19,6 +19,8 @@ PREFIX = "PENSTOCK_"
 READ_ELSEWHERE = (
     "PENSTOCK_CONFIG",  # read by the command line itself
     "PENSTOCK_DEBUG",  # likewise
+    "PENSTOCK_ADMIN",  # likewise
+    "PENSTOCK_API_KEY",  # read by the client
     "PENSTOCK_SLOT",  # set for a user's function
 )
 

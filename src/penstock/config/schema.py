@@ -1,7 +1,8 @@
 """Which keys and tables a section of penstock.toml has, read off the dataclasses in `sections`.
 
-Whatever goes through all keys asks this: reading the layers, building the sections, explaining where a value came
-from, and checking a model that a worker has announced.
+Whatever goes through all keys asks this: reading the layers (`layers`), building the sections (`load`), explaining
+where a value came from (`config`), taking over a changed configuration (`changes`), and checking a model that a
+worker has announced (`cluster/announcements.py`). `consistency` asks it for similar words.
 """
 
 from collections.abc import Iterator, Mapping

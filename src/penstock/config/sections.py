@@ -382,15 +382,21 @@ class Model:
 
     @property
     def protocol(self) -> str:
-        """`http` or `grpc`, with or without TLS; empty if the target is no URL."""
+        """What it is reached by: `http` or `grpc`, with or without TLS; empty if the target is no URL."""
         scheme, found, _ = self.target.partition("://")
-        return scheme.removesuffix("s") if found else ""
+        return ("grpc" if scheme in ("grpc", "grpcs") else "http") if found else ""
+
+    @property
+    def is_described(self) -> bool:
+        """Whether its target is an HTTP endpoint whose JSON the configuration describes."""
+        return self.target.startswith(("http://", "https://"))
 
     @property
     def input_kind(self) -> str:
-        """What a client may send: `text` alone, or any `json`. A gRPC endpoint takes texts unless json is said."""
+        """What a client may send: `text` alone, or any `json`. An endpoint of a kind that is known takes texts
+        unless json is said."""
         if self.input == "auto":
-            return "text" if self.protocol == "grpc" else "json"
+            return "text" if self.protocol and not self.is_described else "json"
         return self.input
 
     @property

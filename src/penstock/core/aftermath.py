@@ -5,6 +5,7 @@ The `Batcher` calls `end` for each batch that has ended, and `collect` at each s
 a batch has outputs                  its members are answered, and its time is learned
 it was refused, or its worker lost   the worker's breaker counts this as a failure
 a retry was refused                  the members are suspected, and not the worker
+the backend wants it later           it waits for a worker, as it is; nobody has had an attempt
 it was too large for memory          the worker gets smaller batches from now on; nobody is to blame
 another was handed ahead             it begins when this one has ended; if the worker was lost, it goes again as
                                      it is, and nobody has had an attempt
@@ -17,12 +18,12 @@ it failed in any way                 `delivery` says which members are tried aga
 from dataclasses import replace
 
 from penstock.core.apart import RESTART
-from penstock.core.delivery import PARTS, REFUSALS, attempt_of, given_up, note_attempt, note_failure
+from penstock.core.delivery import PARTS, REFUSALS, Delivery, attempt_of, given_up, note_attempt, note_failure
 from penstock.core.effects import Effects, Ended
 from penstock.core.fleet import Worker
 from penstock.core.parts import Parts
 from penstock.core.queued import Sealed
-from penstock.errors import BackendCrashed, BackendOutOfMemory, BackendTimeout, BatchRejected
+from penstock.errors import BackendBusy, BackendCrashed, BackendOutOfMemory, BackendTimeout, BatchRejected
 from penstock.types import Execution, Failure, GivenUp, Outcome, Reply, Result, Seconds
 
 WORKER_LOST = Failure("BACKEND_CRASHED", "the worker was lost with the batch in hand", splittable=True)
@@ -66,6 +67,11 @@ class Aftermath:
         if batch.apart or (isinstance(outcome, Failure) and outcome.code in REFUSALS):
             parts = 1 if batch.apart else 2  # where a batch was refused, another part of it is run as well
             self._parts.used_up.add(now, parts * seconds / self._fleet.counted)
+        if isinstance(outcome, Failure) and outcome.code == BackendBusy.code:
+            self._effects.ended.append(Ended(batch, execution, outcome))
+            self._fleet.refused(worker)
+            self._wait_for(batch, outcome, now)
+            return
         if batch.apart:
             self._charge(batch, outcome, seconds, now)
         if isinstance(outcome, Result):
@@ -82,6 +88,14 @@ class Aftermath:
             self._did_not_fit(worker, batch, outcome, now)
         else:
             self._failed(worker, batch, outcome, now)
+
+    def _wait_for(self, batch: Sealed, refusal: Failure, now: Seconds) -> None:
+        """The backend wants the batch later. Who cannot wait so long is told at once, unless another worker is
+        there that may take it before."""
+        alone = self._fleet.healthy <= 1
+        soonest = now + (refusal.retry_after or 0.0) if alone else now
+        delivery = self._delivery_of(batch)
+        self._give_up(delivery.not_begun(batch, refusal, self._curve, self._ids.next(), now, soonest))
 
     def _charge(self, batch: Sealed, outcome: Result | Failure, seconds: Seconds, now: Seconds) -> None:
         """Charge a batch of those who are set apart: how it ended, and what it took beyond what was expected."""
@@ -163,7 +177,7 @@ class Aftermath:
         if batch.size > 1:
             batch.did_not_fit = (*batch.did_not_fit, (worker.id, sizes.of(worker.id, shape)))
             sizes.did_not_fit(worker.id, shape, batch.size, now)
-            delivery = self._apart.delivery if batch.apart else self._delivery
+            delivery = self._delivery_of(batch)
             self._give_up(delivery.too_large(batch, failure, self._curve, self._ids.some(2), now))
         else:
             for each, size in reversed(batch.did_not_fit):
@@ -212,8 +226,11 @@ class Aftermath:
             self._apart.spoilt(batch, now)
             if self._apart.known and not batch.apart and self._divide(batch, failure, now):
                 return
-        delivery = self._apart.delivery if batch.apart else self._delivery
+        delivery = self._delivery_of(batch)
         self._give_up(delivery.failed(batch, failure, self._curve, self._ids.some(PARTS), now))
+
+    def _delivery_of(self, batch: Sealed) -> Delivery:
+        return self._apart.delivery if batch.apart else self._delivery
 
     def _divide(self, batch: Sealed, failure: Failure, now: Seconds) -> bool:
         """Take a failed batch apart. Returns whether members of it were set apart. The others go together, for they

@@ -1,21 +1,24 @@
 """What becomes of a batch that failed: it is retried, split, or given up.
 
-`aftermath` hands failed batches over when they end, and `sealing` takes those whose back-off is over.
+A model has two `Delivery`: one for those who are set apart (`apart`), one for all others. `aftermath` hands failed
+batches over when they end. `sealing` takes those whose back-off is over, and expires the late. `caution` looks at
+what waits, and `batcher` withdraws requests. Nothing here reads a clock: `now` is an argument.
 
     one member may be to blame, more than one member  → both halves at once, each on its own
     no answer in time, more than one member           → eight parts at once: each further hang costs a time limit
     too large for memory, more than one member        → two even halves at once; this counts as no attempt
+    not begun (handed ahead, or wanted later)         → the whole batch again at once; this counts as no attempt
     nobody to blame (the backend was not there)       → the whole batch again, after a back-off
     a single request                                  → again after a back-off, until its attempts are spent;
-                                                        one that was cut short in a hurry has one more
+                                                        one that ran out of a shortened time limit has one more
     a request has no time left                        → its failure is answered now
     a single request was refused, no budget is left   → its failure is answered now
 
 A part is never mixed with other requests: what killed the batch must not kill another.
 Halving is bounded by the size of the batch alone, and by no budget: nobody fails because another request, which was
 to blame, has used a budget up.
-When splitting has found the bad request, that was executed log2(n) + 1 times, or up to two times more where tenants
-are kept together. From n = 4 on, these are all its attempts.
+By the time splitting has found the bad request, that request has been executed log2(n) + 1 times, or up to two
+times more where tenants are kept together (`culprit.halves`). From n = 4 on, these are all its attempts.
 For a request that has been on a worker only the deadline counts; the limit of its wait in the queue does not.
 The budget bounds how often a backend that lives and refuses is asked again. If the worker was lost, hung or was not
 there, attempts and breakers bound the retries, and nobody fails for want of budget.
@@ -58,7 +61,9 @@ def note_failure(batch: Sealed, failure: Failure, now: Seconds) -> Failure:
     """Add a failure to the history of each member. Returns the failure that members are told. Its details may quote
     the input of one member, so only a request that was alone is told them."""
     told = failure if batch.size == 1 else replace(failure, details="")
-    attempt = attempt_of(told, batch.avoid or "", batch.size, now)
+    attempt = attempt_of(
+        told, batch.avoid or "", batch.size, now
+    )  # avoid: the worker that has just failed it
     for request in batch.requests:
         note_attempt(request, attempt)
         without_queue_limit(request)
@@ -66,8 +71,9 @@ def note_failure(batch: Sealed, failure: Failure, now: Seconds) -> Failure:
 
 
 def without_queue_limit(request: Queued) -> None:
-    """Let only the deadline count from now on, since the request has been on a worker."""
-    if request.expires < request.deadline:  # equal limits mean that the client set one of its own
+    """Let only the deadline count from now on, since the request has been on a worker. If its client set a time
+    limit of its own, both limits are equal (`types.has_own_limit`), and there is nothing to lift."""
+    if request.expires < request.deadline:
         request.expires = inf
 
 
@@ -98,8 +104,8 @@ class Retry:
 
 
 class Delivery:
-    """The retries of one model: batches, each with the time it may go. They are few, so a look at each batch is
-    cheap; a look at each member would not be."""
+    """The retries of a model's batches that are set apart, or of its others, each with the time it may go. They are
+    few, so a look at each batch is cheap; a look at each member would not be."""
 
     __slots__ = ("_retries", "_rules", "budget", "waiting")
 
@@ -134,14 +140,24 @@ class Delivery:
         return self.take_parts(batch, even_parts(batch.requests, 2), told, curve, next_id, now)
 
     def not_begun(
-        self, batch: Sealed, told: Failure, curve: ServiceCurve, next_id: int, now: Seconds
+        self,
+        batch: Sealed,
+        told: Failure,
+        curve: ServiceCurve,
+        next_id: int,
+        now: Seconds,
+        soonest: Seconds | None = None,
     ) -> list[GivenUp]:
-        """Take back a batch that its worker was handed ahead and has not begun. It is nobody's attempt, and costs
-        no budget. It goes again as it is: if its worker began it unseen and died of it, nobody else's request is
-        taken along."""
+        """Take back a batch that its worker has not begun: it was handed ahead, or the backend wants it later. It
+        is nobody's attempt, and costs no budget. It goes again as it is: if its worker began it unseen and died
+        of it, nobody else's request is taken along. `soonest`: when a worker can begin it, if that is known."""
         for request in batch.requests:
             without_queue_limit(request)
-        return self.take_parts(batch, [batch.requests], told, curve, next_id, now)
+        replies: list[GivenUp] = []
+        begins = now if soonest is None else soonest
+        alive = self._in_time(batch.requests, told, curve(batch.size), begins, replies)
+        self._wait(batch, alive, told, next_id, now, now)
+        return replies
 
     def take_parts(
         self,

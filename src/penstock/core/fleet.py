@@ -301,7 +301,8 @@ class Fleet:
         self._place(worker)
 
     def refused(self, worker: Worker) -> None:
-        """The worker refused a batch that others had refused as well: it lives, and nothing is held against it."""
+        """The worker refused a batch that others had refused as well, or wants it later: it lives, and nothing is
+        held against it."""
         self._place(worker)
 
     def _place(self, worker: Worker) -> None:

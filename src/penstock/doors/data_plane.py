@@ -1,6 +1,9 @@
-"""The application of the data plane: it leads each request to its door, and is the one place where errors become
-answers. The edge hands it every request (`handle`, `handle_ordinary`); it asks who sent it, has the door read it,
-and passes the asks to the gateway."""
+"""The application of the data plane: it leads each request to its door (one way of asking, `door.py`), and is the
+one place where errors become answers. `roles/data_plane.py` makes it.
+
+The edge hands it every request (`handle`, `handle_ordinary`), if need be through `cors.py` and `traced.py`. It
+finds out who sent the request, has the door read it into asks (one ask: what a client wants, not yet accepted), and
+passes these to the gateway. A letter is what a door reads: body, fields and address."""
 
 import asyncio
 import logging
@@ -81,7 +84,7 @@ class DataPlane:
             if isinstance(door, AskingDoor) and "{" not in door.path
         }
 
-    # ---- what the edge calls -------------------------------------------------------------------------------
+    # ---- what the edge calls, and `path_of`, which `traced.py` calls -----------------------------------------
 
     def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
         door = (self._asking.get(url) or self._table.find_by_url(url)) if method == POST else None
@@ -105,7 +108,8 @@ class DataPlane:
         caller.leaving = Errand(asyncio.create_task(self._visit(caller, method, url, headers, body)))
 
     def handle_ordinary(self, caller: Caller, head: Head, body: bytes) -> None:
-        """Handle an ordinary request: nearly every request comes this way."""
+        """Handle a POST whose head `edge/heads.py` could read with one pattern: nearly every request comes this
+        way. It does the same as `handle`, with fewer steps."""
         door = self._asking.get(head.url)
         if door is None or (len(body) > LARGE and not is_plain(body)):
             self.handle(caller, POST, head.url, head.headers, body)
@@ -290,6 +294,7 @@ class DataPlane:
 
     def _failed(self, caller: Caller, door: Door | None, exc: Exception, headers: Headers) -> None:
         """Answer an error, in the shape of the door if there is one. No other place does so."""
+        # A refused request is charged too; if that exceeds the quota, the client is told OverQuota instead.
         if self._charges is not None:
             exc = self._charges.after(exc, headers)
         if isinstance(exc, PenstockError):

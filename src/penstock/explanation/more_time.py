@@ -1,8 +1,9 @@
 """Says what a longer time limit would have changed for one request. `cli/explain.py` prints it.
 
-A request that is refused for want of time is told how much later it could come (`Retry-After`). With so much more
-time it would have been let in; the server counts on a little less than all of a long time, so near that bound
-nobody can say. All else is a judgement of the facts, and says so where it is no certainty.
+The `Retry-After` of a request that was refused for want of time says how much later it could come and be let in. If
+the limit grows by less than that, it would still have been refused. The server counts on at least nine tenths of a
+longer time: if these are enough, it would have been let in; in between nobody can say. All else is a judgement of
+the facts, and says so where it is no certainty.
 """
 
 from penstock.explanation.facts import (
@@ -32,6 +33,7 @@ def more_time(facts: Facts, more: Milliseconds) -> str:
         return f"{with_it} nothing would have changed: its client did not want it any more."
     if facts.status == SUCCESS:
         return _answered(facts, with_it)
+    # It failed with so little time left that this may be why it was not tried again.
     if facts.time_left < more:
         return f"{with_it} it could have been tried once more: {length(max(0.0, facts.time_left))} were left."
     return f"{with_it} nothing would have changed: it did not fail for want of time."

@@ -1,7 +1,8 @@
 """What is kept for the whole installation, whichever process wrote it. Every method that is awaited may raise
-StoreDown.
+StoreDown. The ledger is a database with one row for each accepted request that has ended.
 
-`cluster` calls these; `adapters/redis/records` and `adapters/memory` implement them.
+`cluster` calls these; answers are asked for by `runtime/collapse/shared_answers.py`. `adapters/redis/records` and
+`adapters/memory` implement them.
 """
 
 from collections.abc import Callable, Sequence
@@ -127,4 +128,6 @@ class Records(Protocol):
         `record` is given the rows. `lost` is told how many rows were lost, because nobody took them in time."""
         ...
 
-    def quotas(self, me: str, clock: Clock, gateways: Callable[[], int]) -> Quotas: ...
+    def quotas(self, me: str, clock: Clock, gateways: Callable[[], int]) -> Quotas:
+        """The quotas at one gateway. `me`: its name. `gateways`: says how many gateways share the limits."""
+        ...

@@ -4,7 +4,7 @@ slots by it; `penstock check` and `penstock up` check targets with it. A new kin
 
 from collections.abc import Callable
 from dataclasses import asdict, fields
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from penstock.adapters.backends.process import ProcessBackend
 from penstock.adapters.backends.simulated import SimulatedBackend
@@ -12,7 +12,10 @@ from penstock.config import Model
 from penstock.errors import UserMistake
 from penstock.ports import Backend
 from penstock.service_model import parse_service
-from penstock.target import parse_target
+from penstock.target import Target, parse_target
+
+if TYPE_CHECKING:
+    from penstock.adapters.backends.dialects.dialect import Dialect
 
 MakeBackend = Callable[[int], Backend]  # makes the backend of the slot with this number
 
@@ -30,8 +33,8 @@ def backend_maker(name: str, model: Model, process: str = "") -> MakeBackend:
         case "sim":
             service = parse_service(target.text)
             return lambda slot: SimulatedBackend(service, slot)
-        case "http":
-            return _http_maker(target.url, model)
+        case "http" | "openai" | "tei" | "oip":
+            return _http_maker(target, model)
         case "grpc":
             return _grpc_maker(target.url, model)
         case "function":
@@ -48,7 +51,7 @@ def backend_maker(name: str, model: Model, process: str = "") -> MakeBackend:
             )
 
 
-def _http_maker(url: str, model: Model) -> MakeBackend:
+def _http_maker(target: Target, model: Model) -> MakeBackend:
     """Returns the maker for an HTTP endpoint. The HTTP client is imported only if it is used, because that takes
     longer than all the rest of a server."""
     from penstock.adapters.backends.endpoint_tls import EndpointTls
@@ -57,13 +60,35 @@ def _http_maker(url: str, model: Model) -> MakeBackend:
     described = asdict(model.http)
     tls = EndpointTls(**{item.name: described.pop(item.name) for item in fields(EndpointTls)})
     shape = HttpShape(**described)
-    return lambda slot: HttpBackend(
-        url,
-        shape,
-        output_kind=_kind(model.output),
-        start_timeout=model.start_timeout,
-        tls=tls,
-    )
+
+    def make(slot: int) -> Backend:
+        dialect = _dialect(target, model)
+        return HttpBackend(
+            getattr(dialect, "url", target.url),
+            shape,
+            dialect,
+            output_kind=_kind(model.output),
+            start_timeout=model.start_timeout,
+            tls=tls,
+        )
+
+    make(0)  # a mistake is found now
+    return make
+
+
+def _dialect(target: Target, model: Model) -> "Dialect | None":
+    """Returns what to say to an endpoint of a kind that is known."""
+    match target.kind:
+        case "openai":
+            from penstock.adapters.backends.dialects.openai import OpenAI
+
+            return OpenAI(target.url, model.output)
+        case "tei":
+            from penstock.adapters.backends.dialects.tei import Tei
+
+            return Tei(target.url)
+        case _:
+            return None
 
 
 def _grpc_maker(url: str, model: Model) -> MakeBackend:

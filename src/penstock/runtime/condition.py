@@ -19,7 +19,9 @@ from penstock.types import WorkerId
 from penstock.words.heartbeats import RungReport, SlotReport
 
 HEALTHY, DEGRADED, UNHEALTHY = BY_BADNESS = ("healthy", "degraded", "unhealthy")
-LOADING, OFFLINE = "loading", "offline"  # how a worker may stand, beside `idle`, `busy` and `resting`
+# Further states of a worker, beside `idle`, `busy`, `full` (its backend has no room, so it takes nothing) and
+# `resting` (it failed again and again, and is out of use for a while).
+LOADING, OFFLINE = "loading", "offline"
 MEMORY = 1.4  # seconds over which utilization is averaged
 LONGEST_ERROR = 200  # characters: a longer error is cut, since every heartbeat brings it along
 
@@ -55,8 +57,9 @@ def report_of(
     relative_service_time: float | None,
     largest_fitting: int | None,
 ) -> SlotReport:
-    """Returns how one worker stands. `state`: `idle`, `busy`, `resting` or `offline`. `relative_service_time`: only
-    a batcher knows it; elsewhere None."""
+    """Returns how one worker stands: its `state` says what it does, its `status` whether that is well. `state`:
+    `idle`, `busy`, `resting` or `offline`; a slot that loads or is full replaces it. A worker that leaves, rests or
+    is full is degraded. `relative_service_time`: only a batcher knows it; elsewhere None."""
     warm_up = slot.warmth.warm_up
     if slot.loading:
         state = LOADING

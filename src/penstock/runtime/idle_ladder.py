@@ -1,9 +1,10 @@
-"""Warming up in idle moments, with an input that was answered before. A slot that has nothing to do asks here which
-size to run next; there are sizes to run only where `warm_when_idle` is on.
+"""Warming up in idle moments, with an input that was answered before. A slot that has nothing to do asks through
+its `warmth` for the next step; there are steps only where `warm_when_idle` is on.
 
 A slot runs the next step when it has had nothing to do for a while. Each step is one batch, so that a request that
 comes meanwhile waits for one batch of that size, and no more. Sizes that real batches have had are left out.
-If a step fails, there are no more: how the worker does with real batches says enough.
+If a batch does not fit into memory, there are no more steps until the backend is started anew. After any other
+failure there are no more at all: how the worker does with real batches says enough.
 """
 
 import asyncio
@@ -46,8 +47,8 @@ class IdleLadder:
         return bool(self._left) and self._known_good.is_recent(clock())
 
     async def step(self, backend: Backend, clock: Clock) -> WarmUp | None:
-        """Run the next step, which is due. Returns what came of its size once that has run often enough, and None
-        before. If it raises BackendError, there are no more steps."""
+        """Run the next step, which is due. Returns what came of its size once the size has run often enough or did
+        not fit into memory; before that, None. If it raises BackendError, there are no more steps."""
         size = self._left[0]
         batch = self._known_good.batch(clock(), size)
         assert batch is not None
@@ -57,6 +58,7 @@ class IdleLadder:
                 await backend.run(batch)
         except BackendOutOfMemory:
             self._left = []
+            # If one input alone does not fit, no smaller size could be tried, so no size is reported.
             return self._came_of(batch, (), size if size > 1 else None)
         except TimeoutError:
             self._stop()

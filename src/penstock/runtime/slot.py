@@ -11,6 +11,7 @@ While it runs a batch it may be handed the next one. A backend that can get that
 begins when the batch before it has ended.
 A backend's first batch may take long: it may have to load or to compile. The batcher is told after a second, as it
 is of a warm-up.
+A backend that is busy (an endpoint that answers 429) takes nothing for as long as it says. Its batch goes back.
 A backend that refuses batch after batch is given an input that was answered before. If it refuses that too it is
 started anew. Otherwise the inputs were to blame, and there is no restart.
 A backend that says it is nearly full takes no batch until it has said that it has room again:
@@ -22,10 +23,11 @@ import gc
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TypeGuard
 from zlib import crc32
 
 from penstock.core.backoff import backoff
-from penstock.errors import BackendError, BackendTimeout
+from penstock.errors import BackendBusy, BackendError, BackendTimeout
 from penstock.ports import Backend, Clock
 from penstock.runtime.collapse.once_each import Sameness, run_once_each
 from penstock.runtime.dock import Dock
@@ -48,6 +50,8 @@ SICK = 6  # batches failed in a row: enough for its breaker to open, and for it 
 SICK_AGAIN = 48  # failed batches before it is asked again, once it was found well again and again
 FULL, RELIEVED = 0.9, 0.8  # parts of what the backend holds; two bounds, so that the slot does not flutter
 FULL_PROBE = 0.5  # seconds between two probes of a full backend
+FIRST_BUSY, LONGEST_UNSAID = 0.1, 5.0  # seconds that a busy backend is let rest, if it does not say how long
+SHORTEST_BUSY, LONGEST_BUSY = 0.01, 60.0  # seconds that it is let rest, whatever it says
 LOADING = 1.0  # seconds a first batch may run before the worker counts as loading
 STILL_LOADING = 10.0  # seconds after which the log says so again
 LONGEST_FULL = 30.0  # seconds: what leaked never comes back by itself, so after this a new backend is started
@@ -264,7 +268,7 @@ class Slot:
         A backend that lives and fails everything (its GPU in an error state, its memory leaked away) is as
         good as dead: only a new one can help.
         """
-        succeeded, failed_in_a_row, too_many = False, 0, SICK
+        succeeded, failed_in_a_row, busy_in_a_row, too_many = False, 0, 0, SICK
         while self._given or await self._has_room():
             running: asyncio.Task[Result] | None = None
             if self._given:
@@ -283,10 +287,15 @@ class Slot:
             outcome, fatal = await self._execute(batch, running)
             self._running = False
             if isinstance(outcome, Result) and outcome.size == batch.size:
-                succeeded, failed_in_a_row, too_many = True, 0, SICK
+                succeeded, failed_in_a_row, busy_in_a_row, too_many = True, 0, 0, SICK
                 outcome.held_up += held_up
                 self._known_good.note(batch, outcome)
                 self.warmth.answered(batch, outcome)
+            elif _wants_it_later(outcome):
+                self._dock.finished(self.worker, batch.id, outcome)
+                busy_in_a_row += 1
+                await self._let_rest(outcome, busy_in_a_row)
+                continue
             elif is_too_large(outcome, batch.size):
                 self.warmth.fit.is_below(batch.size)  # smaller batches will tell whether it is sick
             else:
@@ -305,6 +314,23 @@ class Slot:
                 self._leave(self._start_seconds)
                 break
         return succeeded
+
+    async def _let_rest(self, refusal: Failure, in_a_row: int) -> None:
+        """Take nothing until the backend wants more: as long as it says, or longer each time if it says nothing."""
+        said = refusal.retry_after
+        wait = (
+            backoff(in_a_row, FIRST_BUSY, LONGEST_UNSAID, crc32(self.worker.encode()))
+            if said is None
+            else said
+        )
+        wait = min(max(wait, SHORTEST_BUSY), LONGEST_BUSY)
+        if in_a_row == 1:
+            log.info("endpoint busy", extra={"worker": self.worker, "seconds": round(wait, 3)})
+        self.loading = False
+        self._leave(wait)
+        await asyncio.sleep(wait)
+        if not self.full:
+            self._dock.ready(self.worker)
 
     async def _use_idle_time(self) -> bool:
         """Run the next step of the idle ladder, or ask the backend how it is. False if it must be started anew."""
@@ -328,7 +354,9 @@ class Slot:
         if good is None:
             return True
         outcome, _ = await self._execute(good)
-        well = isinstance(outcome, Result) and outcome.size == 1 and not outcome.failures
+        well = _wants_it_later(outcome) or (
+            isinstance(outcome, Result) and outcome.size == 1 and not outcome.failures
+        )
         if well:
             log.info("the inputs were to blame, the worker is well", extra={"worker": self.worker})
         return not well
@@ -402,7 +430,7 @@ class Slot:
             message = _hung(limit, self._first_batch_limit, "timeouts.first_batch")
             return self._failure(batch, BackendTimeout(message))
         except BackendError as error:
-            self._answered = not error.fatal
+            self._answered = not error.fatal and not isinstance(error, BackendBusy)
             return self._failure(batch, error)
         finally:
             self._silence()
@@ -445,6 +473,8 @@ class Slot:
         return result, False
 
     def _failure(self, batch: Batch, error: BackendError) -> tuple[Failure, bool]:
+        if isinstance(error, BackendBusy):
+            return Failure.of(error), False
         self.last_error = error.message
         log.warning(
             "batch failed",
@@ -487,6 +517,11 @@ def _nobody_asks(running: asyncio.Task[Result]) -> None:
     """Take note of how a batch ended that was given back to the batcher; else asyncio would say that nobody did."""
     if not running.cancelled():
         running.exception()
+
+
+def _wants_it_later(outcome: Result | Failure) -> TypeGuard[Failure]:
+    """Whether the backend refused a batch only because it is busy."""
+    return isinstance(outcome, Failure) and outcome.code == BackendBusy.code
 
 
 def _hung(limit: float, longest: float, setting: str) -> str:

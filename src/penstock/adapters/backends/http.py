@@ -1,10 +1,11 @@
-"""The backend for http:// and https:// targets: an endpoint that takes a batch as JSON, in a shape set in config. A
-worker's slot owns one and hands it a batch at a time; `roles/backends.py` makes it.
+"""The backend for all targets that are reached over HTTP. A worker's slot owns one and hands it a batch at a time;
+`roles/backends.py` makes it. What is said to the endpoint is a dialect's affair (`dialects/`).
 
 The inputs go out as the bytes they came in, and the outputs come back as the bytes the endpoint wrote: only the
 JSON around them is read. What can go wrong, and the error that it becomes:
 
-    no connection, 429, 503                                 BackendUnavailable
+    429, or 503 that says when to come again                BackendBusy
+    no connection, 503                                      BackendUnavailable
     any other 5xx that says "out of memory"                 BackendOutOfMemory
     any other status, not JSON, not the shape, not n        BatchRejected
     cut off before its answer, or in the middle of it       BackendCrashed
@@ -13,23 +14,25 @@ JSON around them is read. What can go wrong, and the error that it becomes:
 
 import asyncio
 import io
-import json
 import os
-import re
 import ssl
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Literal, TypeVar
 
 import aiohttp
 from yarl import URL
 
+from penstock.adapters.backends.dialects.described import Described
+from penstock.adapters.backends.dialects.dialect import Dialect
 from penstock.adapters.backends.endpoint_tls import EndpointTls, RenewedContext
 from penstock.adapters.backends.from_environment import from_environment
 from penstock.adapters.backends.getting_ready import getting_ready, not_in_time
-from penstock.adapters.backends.http_answer import HEADER, SHOWN, AnswerReader
+from penstock.adapters.backends.http_answer import SHOWN
+from penstock.adapters.backends.http_shape import HttpShape as HttpShape
 from penstock.adapters.backends.out_of_memory import says_out_of_memory
 from penstock.adapters.backends.trace import trace_of
+from penstock.adapters.backends.wanted_later import refused_for_now, seconds_in
 from penstock.errors import (
     BackendCrashed,
     BackendOutOfMemory,
@@ -39,71 +42,9 @@ from penstock.errors import (
 )
 from penstock.types import Batch, Result, Seconds
 
-_BLANK = re.compile(r"\$(inputs|parameters|count)\b")
-# A member of the JSON object that is left out, with one comma, if the batch has no parameters.
-_OPTIONAL = r'"(?:[^"\\]|\\.)*"\s*:\s*\$parameters\?'
-_LEFT_OUT = re.compile(rf"\s*,\s*{_OPTIONAL}|{_OPTIONAL}\s*,?")
-_FARTHEST = 63  # the highest index into a list that a path may name
+T = TypeVar("T")
+
 _AT_ONCE = 1024 * 1024  # bytes of a body that are written with one call; more would hold up the loop
-_NONE = (b"", b"{}")  # the parameters of a batch without any
-
-
-@dataclass(frozen=True, slots=True)
-class HttpShape:
-    """What the endpoint's requests and responses look like; `[models.NAME.http]` in config."""
-
-    method: str = "POST"
-    headers: Mapping[str, str] = field(default_factory=dict)  # `env:NAME`, `Bearer env:NAME` name a variable
-    request: str = '{"inputs": $inputs, "parameters": $parameters?}'  # may say $count as well
-    outputs: str = "outputs"  # dotted path to the list; "" if the response is it; a number counts in a list
-    item: str = ""  # dotted path inside each element of the list; "" for the element
-    version: str = ""  # of the model: a dotted path in the response, or `header:NAME`
-    pressure: str = ""  # how full it is: a path or header, in the responses to a batch and to `health`
-    health: str = ""  # path to GET when probing; empty: a connection that opens is proof enough
-    max_response: int = 64 * 1024 * 1024  # bytes
-
-    def __post_init__(self) -> None:
-        if self.method not in ("POST", "PUT", "PATCH"):
-            raise UserMistake(f"http.method is {self.method!r}: use POST, PUT or PATCH")
-        blanks = _BLANK.findall(self.request)
-        if blanks.count("inputs") != 1 or blanks.count("parameters") > 1:
-            raise UserMistake("http.request must say $inputs once, and $parameters at most once")
-        try:
-            # The sample has quotes in it, so that a $name inside a JSON string is found out as well.
-            for parameters in (b'{"a": 1}', b""):
-                json.loads(self.fill([b'"a"'], parameters))
-        except ValueError as error:
-            hint = "write $inputs, $parameters and $count without quotes around them"
-            raise UserMistake(f"http.request is not JSON once filled in ({error}); {hint}") from None
-        for name in ("outputs", "item", "version", "pressure"):
-            path = getattr(self, name)
-            if path and "" in path.split("."):
-                raise UserMistake(f"http.{name} is {path!r}: use names joined by dots, such as result.items")
-            if any(part.isdecimal() and int(part) > _FARTHEST for part in path.split(".")):
-                raise UserMistake(f"http.{name} is {path!r}: a place in a list is at most {_FARTHEST}")
-        for name, example in (("version", "X-Model-Version"), ("pressure", "X-Gpu-Memory")):
-            if getattr(self, name) == HEADER:
-                raise UserMistake(f"http.{name} names no header: write it as header:{example}")
-        for name, value in self.headers.items():
-            if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or not value.isprintable():
-                raise UserMistake(f"http.headers: {name!r} is not a header that can be sent")
-        if self.max_response < 1:
-            raise UserMistake("http.max_response must be at least 1 byte")
-
-    @property
-    def takes_parameters(self) -> bool:
-        return "parameters" in _BLANK.findall(self.request)
-
-    def fill(self, inputs: list[bytes], parameters: bytes) -> bytes:
-        """Returns the body of a request. Inputs and parameters are JSON and go in as they are."""
-        none = parameters in _NONE
-        request = (
-            _LEFT_OUT.sub("", self.request) if none else self.request.replace("$parameters?", "$parameters")
-        )
-        parts = _BLANK.split(request)
-        listed = b"[" + b",".join(inputs) + b"]"
-        filled = {"inputs": listed, "parameters": parameters or b"{}", "count": b"%d" % len(inputs)}
-        return b"".join(filled[part] if i % 2 else part.encode() for i, part in enumerate(parts))
 
 
 class HttpBackend:
@@ -116,6 +57,7 @@ class HttpBackend:
         self,
         url: str,
         shape: HttpShape | None = None,
+        dialect: Dialect | None = None,
         *,
         output_kind: Literal["auto", "text", "json"] = "auto",
         start_timeout: Seconds = 120.0,
@@ -124,17 +66,17 @@ class HttpBackend:
         environ: Mapping[str, str] | None = None,
         tls: EndpointTls | None = None,
     ) -> None:
+        """`dialect`: what to say; without one, what the shape describes."""
         self._shape = shape or HttpShape()
-        self.takes_parameters = self._shape.takes_parameters
+        self._dialect = dialect or Described(self._shape, text=output_kind == "text")
+        self.takes_parameters = self._dialect.takes_parameters
         self._url = _endpoint(url)
         self._tls = _tls(self._url, tls or EndpointTls())
         self._where = f"{self._url.host}:{self._url.port}"
         self._headers = _headers(self._shape, os.environ if environ is None else environ)
-        self._text = output_kind == "text"
         self._start_timeout = start_timeout
         self._timeout = aiohttp.ClientTimeout(total=None, connect=connect_timeout)
         self._probe_timeout = probe_timeout
-        self._reader = AnswerReader(self._shape)
         self._session: aiohttp.ClientSession | None = None
         self._busy = False
 
@@ -149,17 +91,30 @@ class HttpBackend:
         seconds = self._start_timeout
         async with getting_ready(self, seconds, not_in_time(self._where, seconds)):
             await self.probe()
+            await self._dialect.learn(self._get)
 
     async def run(self, batch: Batch) -> Result:
-        if batch.parameters not in _NONE and not self._shape.takes_parameters:
-            raise BatchRejected("this model takes no parameters: its http.request does not say $parameters")
         headers = {"X-Penstock-Batch-Id": str(batch.id), **trace_of(batch)}
-        return await self._ask([request.input for request in batch.requests], batch.parameters, headers)
+        inputs = [request.input for request in batch.requests]
+        most = self._dialect.most or len(inputs)
+        parts = [inputs[begin : begin + most] for begin in range(0, len(inputs), most)]
+        results = [await self._ask(part, batch.parameters, str(batch.id), headers) for part in parts]
+        if len(results) > 1:
+            results[-1].outputs = [output for result in results for output in result.outputs]
+        return results[-1]
 
     async def probe(self) -> float:
+        return await self._asked(self._get_health() if self._dialect.health else self._connect())
+
+    async def _get(self, path: str) -> bytes | None:
+        """Returns what the endpoint has at a path; None if it has nothing there."""
+        return await self._asked(self._content_at(path))
+
+    async def _asked(self, question: Coroutine[None, None, T]) -> T:
+        """Returns the answer to a question that is no batch."""
         try:
             async with asyncio.timeout(self._probe_timeout):
-                return await (self._get_health() if self._shape.health else self._connect())
+                return await question
         except TimeoutError:
             raise BackendUnavailable(
                 f"{self._where} did not answer the health probe within {self._probe_timeout:g} s"
@@ -173,14 +128,19 @@ class HttpBackend:
             await session.close()
 
     async def _get_health(self) -> float:
-        url = self._url.join(URL(self._shape.health))
-        async with self._open().get(
-            url, headers=self._headers, allow_redirects=False, **self._secured()
-        ) as response:
+        async with self._at(self._dialect.health) as response:
             if not 200 <= response.status < 300:
                 raise BackendUnavailable(f"{self._where} answered its health probe with {response.status}")
             content = await self._read(response, ()) if self._shape.pressure else b""
-            return self._reader.pressure(content, response.headers)
+            return self._dialect.pressure(content, response.headers)
+
+    async def _content_at(self, path: str) -> bytes | None:
+        async with self._at(path) as response:
+            return await self._read(response, ()) if response.status == 200 else None
+
+    def _at(self, path: str) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        url = self._url.join(URL(path))
+        return self._open().get(url, headers=self._headers, allow_redirects=False, **self._secured())
 
     async def _connect(self) -> float:
         if self._tls is not None:
@@ -192,26 +152,28 @@ class HttpBackend:
         await writer.wait_closed()
         return 0.0  # a connection does not tell how full the endpoint is
 
-    async def _ask(self, inputs: list[bytes], parameters: bytes, headers: Mapping[str, str]) -> Result:
+    async def _ask(
+        self, inputs: list[bytes], parameters: bytes, batch_id: str, headers: Mapping[str, str]
+    ) -> Result:
         session = self._open()
         if self._busy:
             raise BatchRejected(f"{self._where} takes one batch at a time")
-        body = self._shape.fill(inputs, parameters)
+        body, more = self._dialect.ask(inputs, parameters, batch_id)
         at_once = len(body) <= _AT_ONCE
         self._busy = True
         answering = False
         try:
             async with session.request(
-                self._shape.method,
+                self._dialect.method,
                 self._url,
                 data=body if at_once else io.BytesIO(body),
-                headers={**self._headers, **headers},
+                headers={**self._headers, **headers, **more},
                 allow_redirects=False,
                 **self._secured(),
             ) as response:
                 answering = True
                 content = await self._read(response, inputs)
-                return self._result(content, response, len(inputs))
+                return self._dialect.result(content, response.headers, inputs)
         except (aiohttp.ClientError, OSError) as error:
             if answering:
                 raise BackendCrashed(f"{self._where} broke off its answer: {_message(error)}") from error
@@ -228,9 +190,10 @@ class HttpBackend:
         """Returns the body of a good answer, never more than allowed. Any other answer raises an error, and the
         rest of it is not read."""
         if response.status in (429, 503):
-            wait = response.headers.get("Retry-After", "")
-            raise BackendUnavailable(
-                f"endpoint answered {response.status}", retry_after=float(wait) if wait.isdecimal() else None
+            raise refused_for_now(
+                f"endpoint answered {response.status}",
+                busy=response.status == 429,
+                wait=seconds_in(response.headers),
             )
         good = 200 <= response.status < 300
         limit = self._shape.max_response if good else SHOWN * 4
@@ -247,15 +210,6 @@ class HttpBackend:
         if len(content) > limit:
             raise BatchRejected(f"endpoint answered more than the {limit} bytes of http.max_response")
         return bytes(content)
-
-    def _result(self, content: bytes, response: aiohttp.ClientResponse, expected: int) -> Result:
-        outputs = self._reader.outputs(content)
-        if len(outputs) != expected:
-            raise BatchRejected(f"{self._reader.where}: expected {expected} outputs, found {len(outputs)}")
-        if self._text and not all(output.startswith(b'"') for output in outputs):
-            raise BatchRejected(f"{self._reader.where}: expected strings, since the model's output is text")
-        reader, headers = self._reader, response.headers
-        return Result(outputs, reader.version(content, headers), pressure=reader.pressure(content, headers))
 
     def _secured(self) -> dict[str, Any]:
         """Returns the TLS arguments for calls that may open a connection. If a certificate has changed, aiohttp

@@ -69,6 +69,7 @@ class SharedTasks:
             for other in list(self._kept):
                 self.find(other)  # looking it up strikes off what has expired
             if len(self._kept) >= self._most:
+                # 1.0: the share of a tenant, which a refusal by the total does not mention
                 raise refusal(Full.TOTAL, "tasks", f"limits.max_tasks is {self._most}", 1.0, retry_after)
         self._kept[name] = kept
 
@@ -148,6 +149,7 @@ class MemoryTasks:
     async def find(self, task_id: str, tenant: str) -> TaskRecord:
         return self._record(task_id, tenant, self._kept(task_id, tenant))
 
+    # The same as `find`: here nobody makes room for others, so it does not matter who has read.
     async def peek(self, task_id: str, tenant: str) -> TaskRecord:
         return self._record(task_id, tenant, self._kept(task_id, tenant))
 
@@ -172,10 +174,10 @@ class MemoryTasks:
 
     async def cancel(self, task_id: str, tenant: str) -> Withdrawal | None:
         kept = self._kept(task_id, tenant)
-        ended = not kept.over
+        ends_now = not kept.over
         reply = Reply(kept.request, Outcome.CANCELLED, failure=WITHDRAWN)
         await self._books.settle(task_name(tenant, task_id), reply)
-        return Withdrawal(kept.shard, kept.request.key) if ended and kept.shard is not None else None
+        return Withdrawal(kept.shard, kept.request.key) if ends_now and kept.shard is not None else None
 
     def _kept(self, task_id: str, tenant: str) -> Kept:
         kept = self._books.find(task_name(tenant, task_id))

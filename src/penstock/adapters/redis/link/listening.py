@@ -1,5 +1,5 @@
 """Notices that Redis is silent while an answer is awaited, long before the command times out. A gateway's publisher
-waits so for its answers; `hearing.py` says how long a silence may be.
+(`redis/bus/publisher.py`) awaits its answers here; `hearing.py` says how long a silence may be.
 
 Silence is counted only while this process runs: if the process did not get to run, what came meanwhile has not been
 read yet. Halfway to the limit a PING goes out over another connection. If it is answered, a slow disk, a long write
@@ -77,7 +77,11 @@ class SilenceWatch:
         try:
             await self._store.commands.execute_command("PING")
             self._store.link.heard()
-        except (RedisError, OSError, RuntimeError) as error:
+        except (
+            RedisError,
+            OSError,
+            RuntimeError,
+        ) as error:  # RuntimeError: uvloop's, if a connection was closed
             log.debug("no answer", extra={"error": str(error)})
         finally:
             self._pinging = False

@@ -3,6 +3,9 @@ gateway asks with each request that has a key (`cluster/idempotency.py`).
 
 Redis decides which gateway. That gateway claims the key, publishes the request, and says to which shard it went. If
 it dies in between, its claim runs out, and the next gateway that is asked may claim the key.
+
+The scripts, their keys and their answers are in `idempotency_scripts.py`. What all claims take up is counted in the
+books (`keys.held`, `holdings.py`). The ledger is a database with one row for each accepted request that has ended.
 """
 
 from penstock.adapters.redis.bus.mailbox import Post
@@ -30,6 +33,7 @@ class RedisClaims:
         self._bounds = bounds or usual_bounds()
         self._store, self._post = store, post
         self._keep, self._brief = round(ttl * 1e3), round(brief * 1e3)
+        # `forget` is rare, so its calls are not gathered into common round trips.
         self._claim, self._place = Gathered(CLAIM, store), Gathered(PLACE, store)
 
     async def claim(
@@ -55,6 +59,7 @@ class RedisClaims:
         with guard():
             name, keys = _name(keyed), self._store.keys
             said, *rest = await self._claim([keys.task(name), *keys.held(name)], arguments)
+        # rest: ms for which the other gateway is believed, and whether its request was placed (1 or 0)
         if said == b"full":
             raise self._bounds.refusal(rest[0], self._store, retry_after)
         if said == b"held":
@@ -65,6 +70,7 @@ class RedisClaims:
         """Note that Redis has the request, and tell the gateways where somebody waits for it."""
         assert request.shard is not None
         with guard():
+            # after the first item: the mailboxes of gateways where somebody waits
             answer = await self._place(self._names(keyed), [request.key, request.shard])
         await tell(self._post, News(_name(keyed), TaskStatus.PENDING, answer[1:]))
 
@@ -73,7 +79,7 @@ class RedisClaims:
         the key."""
         with guard():
             places = [*self._names(keyed), *self._store.keys.held(_name(keyed))]
-            answer = await FORGET(self._store.commands, places, [request.key])
+            answer = await FORGET(self._store.commands, places, [request.key])  # the same
         await tell(self._post, News(_name(keyed), TaskStatus.PENDING, answer[1:]))
 
     def _names(self, keyed: Keyed) -> list[str]:

@@ -1,0 +1,161 @@
+"""The files of `penstock map`: reads lines of JSON as inputs, and knows which lines of an earlier run are done.
+`file_job.py` uses both. Each line of the outputs names its line in the inputs, and a hash of it, so that a run that
+was broken off goes on where it was, and notices if the inputs are not the same any more.
+"""
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+
+from penstock.errors import UserMistake
+
+FIELDS = ("id", "input", "parameters", "model")
+CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a line is. `whole`: its value is the input. `field`: an object, with the input under that name."""
+
+    field: str = ""
+    whole: bool = False
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One line of the inputs."""
+
+    number: int  # the first is 1
+    digest: int
+    input: Any = None
+    id: Any = msgspec.UNSET
+    parameters: dict[str, Any] | None = None
+    model: str | None = None
+    mistake: str = ""  # why it cannot be sent
+
+
+class Written(msgspec.Struct, omit_defaults=True):
+    """One line of the outputs."""
+
+    line: int
+    input_hash: str
+    output: Any = None
+    id: Any = msgspec.UNSET
+
+
+class _Mark(msgspec.Struct):
+    line: int
+    input_hash: str
+
+
+_value = msgspec.json.Decoder().decode
+_mark = msgspec.json.Decoder(_Mark).decode
+
+
+def digest_of(line: bytes) -> int:
+    """Never 0."""
+    return int.from_bytes(blake2b(line, digest_size=8).digest(), "big") or 1
+
+
+def in_hex(digest: int) -> str:
+    return f"{digest:016x}"
+
+
+def read_line(number: int, text: bytes, form: Form) -> Line:
+    digest = digest_of(text)
+    try:
+        value = _value(text)
+        return _line(number, digest, value, form)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return Line(number, digest, mistake=f"not JSON: {error}")
+    except ValueError as error:
+        return Line(number, digest, mistake=str(error))
+
+
+def _line(number: int, digest: int, value: Any, form: Form) -> Line:
+    if form.whole or (not isinstance(value, dict) and not form.field):
+        return Line(number, digest, value)
+    if not isinstance(value, dict):
+        raise ValueError(f"not an object with a field {form.field!r}")
+    field = form.field or "input"
+    if field not in value:
+        hint = "" if form.field else "; --field names another one, and --whole sends the line as it is"
+        raise ValueError(f"there is no field {field!r}{hint}")
+    unknown = [] if form.field else [name for name in value if name not in FIELDS]
+    if unknown:
+        raise ValueError(
+            f"unknown field {unknown[0]!r}; known are {', '.join(FIELDS)}. --field input passes over others"
+        )
+    parameters, model = (None, None) if form.field else (value.get("parameters"), value.get("model"))
+    if not isinstance(parameters, dict | None) or not isinstance(model, str | None):
+        raise ValueError("'parameters' must be an object, and 'model' a text")
+    return Line(number, digest, value[field], value.get("id", msgspec.UNSET), parameters, model)
+
+
+class DoneBefore:
+    """The lines that an earlier run has written: 8 bytes for each line of the inputs."""
+
+    def __init__(self) -> None:
+        self._digests = array("Q")
+        self.count = 0
+
+    def note(self, number: int, digest: int) -> None:
+        missing = number - len(self._digests)
+        if missing > 0:
+            self._digests.frombytes(bytes(8 * max(missing, len(self._digests) // 4)))
+        self.count += not self._digests[number - 1]
+        self._digests[number - 1] = digest
+
+    def digest(self, number: int) -> int:
+        """Returns 0 for a line that is not done."""
+        return self._digests[number - 1] if number <= len(self._digests) else 0
+
+
+def read_done(path: Path) -> tuple[DoneBefore, int]:
+    """Returns what the outputs hold, and how many of their bytes are whole lines. The last may have been cut
+    off."""
+    done, whole = DoneBefore(), 0
+    if not path.exists():
+        return done, whole
+    with path.open("rb") as file:
+        for place, text in enumerate(file, 1):
+            if not text.endswith(b"\n"):
+                break
+            whole += len(text)
+            try:
+                mark = _mark(text)
+                if not 0 < mark.line < 1 << 34:
+                    raise ValueError(mark.line)
+                done.note(mark.line, int(mark.input_hash, 16))
+            except (msgspec.DecodeError, UnicodeDecodeError, ValueError, OverflowError):
+                raise UserMistake(
+                    f"{path}: line {place} was not written by `penstock map`: name another file for the outputs,"
+                    " or say --restart to write over this one"
+                ) from None
+    return done, whole
+
+
+def unfinished(file: BinaryIO, form: Form, done: DoneBefore, name: str) -> Iterator[Line]:
+    """Returns the lines that are not done. Raises UserMistake if one that is done has changed since."""
+    for number, text in enumerate(file, 1):
+        text = text.strip()
+        if not text:
+            continue
+        before = done.digest(number)
+        if not before:
+            yield read_line(number, text, form)
+        elif before != digest_of(text):
+            raise UserMistake(
+                f"line {number} of {name} is not what it was when its output was written: name another file for"
+                " the outputs, or say --restart"
+            )
+
+
+def count_lines(path: Path) -> int:
+    """Returns the number of lines, for a progress bar."""
+    with path.open("rb") as file:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(CHUNK), b""))

@@ -1,0 +1,223 @@
+"""`penstock map`: lines in, lines out, and on where it was."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server import HUNG, PENSTOCK, Server, eventually, running
+
+PICKY = """
+def batch(inputs):
+    return [ValueError("not this one") if each == "bad" else upper(each) for each in inputs]
+def upper(each):
+    return each.upper() if isinstance(each, str) else sorted(each)
+"""
+HELD = """
+import os, time
+def batch(inputs):
+    while "hold" in inputs and not os.path.exists("open"):
+        time.sleep(0.01)
+    return inputs
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    file = tmp_path_factory.mktemp("functions") / "picky.py"
+    file.write_text(PICKY)
+    # One try, because it is the input that is bad.
+    with running(f"{file}:batch", config="[retries]\nattempts = 1\n") as serving:
+        yield serving
+
+
+def write(file: Path, *values: object) -> Path:
+    file.write_text("".join(json.dumps(value) + "\n" for value in values))
+    return file
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def outputs(file: Path) -> dict[int, Any]:
+    found = {line["line"]: line["output"] for line in lines(file)}
+    assert len(found) == len(lines(file)), "a line was written twice"
+    return found
+
+
+def run_map(folder: Path, url: str, *options: str) -> "subprocess.CompletedProcess[str]":
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
+    return subprocess.run(
+        [str(PENSTOCK), "map", "in.jsonl", "out.jsonl", "--url", url, *options],
+        cwd=folder, env=variables, capture_output=True, text=True, check=False, timeout=HUNG,
+    )  # fmt: skip
+
+
+def test_each_line_has_its_answer_and_its_id(server: Server, tmp_path: Path) -> None:
+    write(tmp_path / "in.jsonl", {"id": "first", "input": "a"}, "b", {"input": "c"})
+    done = run_map(tmp_path, server.url, "--ordered")
+    assert done.returncode == 0, done.stderr
+    assert [(line["line"], line.get("id"), line["output"]) for line in lines(tmp_path / "out.jsonl")] == [
+        (1, "first", "A"),
+        (2, None, "B"),
+        (3, None, "C"),
+    ]
+    assert done.stdout.startswith("3 done, 0 failed, in ")
+    assert not (tmp_path / "out.failed.jsonl").exists()
+
+
+def test_failures_are_apart_and_tried_again_by_the_next_run(server: Server, tmp_path: Path) -> None:
+    write(tmp_path / "in.jsonl", "a", "bad", {"inputs": "typo"}, "d")
+    with (tmp_path / "in.jsonl").open("a") as file:
+        file.write("not JSON\n\n")
+    first = run_map(tmp_path, server.url)
+    assert first.returncode == 1
+    assert outputs(tmp_path / "out.jsonl") == {1: "A", 4: "D"}
+    failed = {line["line"]: line for line in lines(tmp_path / "out.failed.jsonl")}
+    assert {number: line["error"] for number, line in failed.items()} == {
+        2: "BACKEND_FAILED",
+        3: "BAD_LINE",
+        5: "BAD_LINE",
+    }
+    assert "--field names another one" in failed[3]["message"]
+    assert "1 × BACKEND_FAILED; the first is line 2: " in first.stdout
+
+    write(tmp_path / "in.jsonl", "a", "good now", "c", "d")
+    second = run_map(tmp_path, server.url)
+    assert second.returncode == 0, second.stderr
+    assert "2 done, 0 failed, 2 done before" in second.stdout
+    assert outputs(tmp_path / "out.jsonl") == {1: "A", 2: "GOOD NOW", 3: "C", 4: "D"}
+
+
+def test_what_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+    (tmp_path / "held.py").write_text(HELD)
+    write(tmp_path / "in.jsonl", *[f"text {number}" for number in range(20)], "hold")
+    # One input a batch, with time enough: the last is held, and its client is killed meanwhile.
+    patient = "[timeouts]\ntimeout = '60s'\n"
+    with running(f"{tmp_path / 'held.py'}:batch", "--max-batch", "1", config=patient) as server:
+        command = [str(PENSTOCK), "map", "in.jsonl", "out.jsonl", "--url", server.url, "--concurrency", "1"]
+        with subprocess.Popen(command, cwd=tmp_path) as process:
+            out = tmp_path / "out.jsonl"
+            eventually(lambda: out.exists() and len(out.read_bytes().splitlines()) == 20)
+            process.send_signal(signal.SIGKILL)
+        with out.open("ab") as file:
+            file.write(b'{"line":20,"input_h')  # a line that was cut off
+        server.open()
+        done = run_map(tmp_path, server.url)
+    assert done.returncode == 0, done.stderr
+    assert outputs(tmp_path / "out.jsonl") == {number + 1: f"text {number}" for number in range(20)} | {
+        21: "hold"
+    }
+
+
+def test_ctrl_c_ends_with_what_is_done_and_says_how_to_go_on(tmp_path: Path) -> None:
+    (tmp_path / "held.py").write_text(HELD)
+    write(tmp_path / "in.jsonl", "a", "hold", *[f"text {number}" for number in range(2000)])
+    patient = "[timeouts]\ntimeout = '60s'\n"
+    with running(f"{tmp_path / 'held.py'}:batch", "--max-batch", "1", config=patient) as server:
+        command = [str(PENSTOCK), "map", "in.jsonl", "out.jsonl", "--url", server.url, "--concurrency", "1"]
+        with subprocess.Popen(
+            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stderr is not None
+            assert process.stdout is not None
+            eventually(lambda: (tmp_path / "out.failed.jsonl").exists())
+            process.send_signal(signal.SIGINT)
+            assert "waiting for the answers under way" in process.stderr.readline()
+            server.open()
+            assert "the same command goes on" in process.stdout.read()
+        assert process.returncode == 130
+        before = len(outputs(tmp_path / "out.jsonl"))
+        assert before < 2002
+        done = run_map(tmp_path, server.url)
+        assert done.returncode == 0, done.stderr
+        assert f"{before:,} done before" in done.stdout
+        assert len(outputs(tmp_path / "out.jsonl")) == 2002
+
+
+def test_inputs_that_are_not_the_same_any_more_are_noticed(server: Server, tmp_path: Path) -> None:
+    write(tmp_path / "in.jsonl", "a", "b")
+    assert run_map(tmp_path, server.url).returncode == 0
+    write(tmp_path / "in.jsonl", "a", "another")
+    changed = run_map(tmp_path, server.url)
+    assert changed.returncode == 2
+    assert changed.stderr == (
+        "penstock: line 2 of in.jsonl is not what it was when its output was written: name another file for the"
+        " outputs, or say --restart\n"
+    )
+    assert run_map(tmp_path, server.url, "--restart").returncode == 0
+    assert outputs(tmp_path / "out.jsonl") == {1: "A", 2: "ANOTHER"}
+
+
+def test_a_file_of_something_else_is_not_written_over(server: Server, tmp_path: Path) -> None:
+    write(tmp_path / "in.jsonl", "a")
+    (tmp_path / "out.jsonl").write_text("precious\n")
+    refused = run_map(tmp_path, server.url)
+    assert refused.returncode == 2
+    assert "line 1 was not written by `penstock map`" in refused.stderr
+    assert (tmp_path / "out.jsonl").read_text() == "precious\n"
+
+
+def test_a_field_or_the_whole_line_may_be_the_input(server: Server, tmp_path: Path) -> None:
+    write(tmp_path / "in.jsonl", {"text": "a", "id": 7, "label": 3})
+    assert run_map(tmp_path, server.url, "--field", "text").returncode == 0
+    [line] = lines(tmp_path / "out.jsonl")
+    assert (line["id"], line["output"]) == (7, "A")
+    assert run_map(tmp_path, server.url, "--whole", "--restart").returncode == 0
+    assert outputs(tmp_path / "out.jsonl") == {1: ["id", "label", "text"]}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--whole", "--field", "text"], "say one of them"),
+        (["--parameters", "[1]"], "--parameters takes a JSON object"),
+        (["--timeout", "soon"], "--timeout takes a duration"),
+        (["--url", "ftp://a"], "is not an address to send to"),
+        (["--ca-file", "missing.pem", "--url", "https://127.0.0.1:1"], "cannot be read as certificates"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(server: Server, tmp_path: Path, options: list[str], said: str) -> None:
+    write(tmp_path / "in.jsonl", "a")
+    wrong = run_map(tmp_path, server.url, *options)
+    assert wrong.returncode == 2
+    assert said in wrong.stderr
+    assert wrong.stderr.count("\n") == 1
+
+
+def test_inputs_may_come_from_another_program(server: Server, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [str(PENSTOCK), "map", "-", "out.jsonl", "--url", server.url],
+        cwd=tmp_path, input='"a"\n"b"\n', capture_output=True, text=True, check=False, timeout=HUNG,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert outputs(tmp_path / "out.jsonl") == {1: "A", 2: "B"}
+
+
+def test_two_runs_do_not_write_the_same_file(server: Server, tmp_path: Path) -> None:
+    write(tmp_path / "in.jsonl", "a")
+    holding = (
+        "import fcntl, sys; file = open('out.jsonl', 'w'); fcntl.flock(file, fcntl.LOCK_EX);"
+        "print('held', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", holding],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdin is not None
+        assert holder.stdout.readline() == "held\n"
+        refused = run_map(tmp_path, server.url)
+        holder.stdin.close()
+    assert refused.returncode == 2
+    assert "another `penstock map` is writing out.jsonl" in refused.stderr
