@@ -49,6 +49,8 @@ class InferBody(msgspec.Struct, forbid_unknown_fields=True):
     id: str | None = None
     parameters: Parameters | None = None
     outputs: list[RequestedOutput] | None = None
+    model_name: str | None = None  # KServe's client says it in the path and here
+    model_version: str | None = None
 
 
 class Output(NamedTuple):
