@@ -78,7 +78,7 @@ class Stream:
         first."""
         headers: Headers = {}
         self._headers = headers  # set first, so that a refusal gets the fields that were read
-        for name, value in fields:
+        for name, value, *_ in fields:
             if name == b":method":
                 self._method = value
             elif name == b":path":
