@@ -22,8 +22,8 @@ def python_of(name: str) -> Path:
     made_from = folder / "made-from.txt"
     if not made_from.is_file() or made_from.read_text() != pins.read_text():
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        install = ["install", "--quiet", "--disable-pip-version-check", "-r", pins]
-        subprocess.run([folder / "bin" / "pip", *install], check=True, timeout=LONGEST)
+        install = ["install", "--quiet", "--disable-pip-version-check", "-r", str(pins)]
+        subprocess.run([str(folder / "bin" / "pip"), *install], check=True, timeout=LONGEST)
         made_from.write_text(pins.read_text())
     return folder / "bin" / "python"
 
@@ -31,7 +31,7 @@ def python_of(name: str) -> Path:
 def run(name: str, *arguments: str) -> Any:
     """Runs the program of this name in the environment of this name."""
     program = HERE / "programs" / f"{name}_client.py"
-    command = [python_of(name), program, *arguments]
+    command = [str(python_of(name)), str(program), *arguments]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LONGEST)
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout.splitlines()[-1])

@@ -42,12 +42,11 @@ def read(decoder: Decoder, block: bytes) -> Fields:
     return fields
 
 
-def check_request(fields: Iterable[Sequence[bytes]]) -> bool:
+def check_request(fields: Fields) -> bool:
     """Whether a request may have these fields, in this order."""
     seen = set[bytes]()
     regular = False
-    for field in fields:
-        name, value = field[0], field[1]
+    for name, value, _ in fields:
         if _STRANGE(value):
             return False
         if name[:1] == b":":

@@ -175,7 +175,7 @@ class Machine:
     # ---- what comes ----------------------------------------------------------------------------------------
 
     def receive_data(self, data: "bytes | memoryview") -> list[Event]:
-        came = b"%b%b" % (self._came, data)
+        came = b"".join((self._came, data))
         events, at, end = list[Event](), 0, len(came)
         if not self._begun:
             if came[:PREFACE] != MAGIC[:end]:
@@ -308,7 +308,7 @@ class Machine:
             return
         self._flows[stream] = Flow(self._window, self._their_window, ends)
         event = RequestReceived.__new__(RequestReceived)
-        event.stream_id, event.headers = stream, fields
+        event.stream_id, event.headers = stream, list[Any](fields)
         ended = None
         if ends:
             ended = StreamEnded.__new__(StreamEnded)
