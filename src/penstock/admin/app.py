@@ -73,6 +73,11 @@ class RunningServer(Protocol):
         Secrets are hidden."""
         ...
 
+    async def finish(self) -> tuple[bool, int]:
+        """Takes nothing new and finishes what was accepted, as on SIGTERM; the process goes on to answer probes.
+        Returns whether all was finished in time, and how many requests were not."""
+        ...
+
     def metrics(self, accept: str) -> tuple[bytes, str]:
         """Returns the metrics page and its content type, in the format that an Accept header prefers."""
         ...
@@ -137,6 +142,10 @@ def admin_app(
     async def settings(request: Request) -> Response:
         return _as_json(inside.settings_in_force())
 
+    async def drain(request: Request) -> Response:
+        drained, unfinished = await inside.finish()
+        return JSONResponse({"drained": drained, "unfinished": unfinished})
+
     async def one_request(request: Request) -> Response:
         found = await inside.request(request.path_params["id"], request.query_params.get("tenant", ""))
         if found is None:
@@ -155,6 +164,7 @@ def admin_app(
         routes=[
             Route("/livez", livez),
             Route("/readyz", readyz),
+            Route("/drain", drain, methods=["POST"]),
             Route("/metrics", metrics),
             Route("/internal/health", health),
             Route("/internal/workers", workers),

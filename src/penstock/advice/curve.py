@@ -27,6 +27,7 @@ class Learned(Struct):
     service_curve: list[tuple[float, float]] = []  # sizes of batches and their seconds
     max_batch: int = 0
     requests_per_second: float = 0.0
+    workers: int = 0
 
 
 class Health(Struct):

@@ -27,7 +27,9 @@ COMMANDS = {
     "bench": "bench:bench",
     "sim": "sim:sim",
     "plan": "plan:plan",
+    "tune": "tune:tune",
     "check": "check:check",
+    "drain": "drain:drain",
 }
 
 

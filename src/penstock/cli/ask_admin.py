@@ -1,5 +1,5 @@
-"""Asks a running server's admin plane, for `penstock workers`, `dlq`, `plan` and `explain`. What cannot be asked is
-a `UserMistake` that says why."""
+"""Asks a running server's admin plane, for `penstock workers`, `dlq`, `plan`, `explain` and `drain`. What cannot be
+asked is a `UserMistake` that says why."""
 
 import json
 import os
@@ -41,14 +41,17 @@ def find(admin: str, path: str) -> Any | None:
         return None
 
 
-def ask(admin: str, path: str, method: str = "GET", *, option: str = "--admin") -> Any:
-    """Returns the answer, which is JSON. `option`: the one that names the admin plane, for a message."""
+def ask(
+    admin: str, path: str, method: str = "GET", *, option: str = "--admin", patience: float = PATIENCE
+) -> Any:
+    """Returns the answer, which is JSON. `option`: the one that names the admin plane, for a message. `patience`:
+    the longest wait, in seconds."""
     url = admin.rstrip("/").removesuffix("/internal/health") + path
     try:
         token = os.environ.get("PENSTOCK_SERVER_ADMIN_TOKEN")
         headers = {"x-penstock": "1", **({"authorization": f"Bearer {token}"} if token else {})}
         request = urllib.request.Request(url, method=method, headers=headers)
-        with _direct.open(request, timeout=PATIENCE) as answer:
+        with _direct.open(request, timeout=patience) as answer:
             body = answer.read()
             return json.loads(body) if body else None
     except urllib.error.HTTPError as refused:

@@ -180,6 +180,26 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class OneOf:
+    numbers: tuple[int, ...]
+
+    @property
+    def wanted(self) -> str:
+        return " or ".join(map(str, self.numbers))
+
+    def take(self, value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value not in self.numbers:
+            raise ValueError(value)
+        return value
+
+    def read(self, text: str) -> int:
+        return self.take(int(text))
+
+    def write(self, value: int) -> str:
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     words: tuple[str, ...]
     or_function: bool = False  # also "module:function" and "file.py:function" are allowed

@@ -18,6 +18,7 @@ from penstock.config.kinds import (
     InputsOrNone,
     Labels,
     Number,
+    OneOf,
     Origins,
     Secret,
     Size,
@@ -71,6 +72,8 @@ class Api:
 
     # With async, every request is answered 202 with a task_id, as if it had said `Prefer: respond-async`.
     respond: Annotated[str, Choice(("sync", "async"))] = "sync"
+    # Of an answer that says SERVICE_OVERLOADED. 429 is for load balancers that take out a server which answers 5xx.
+    overload_status: Annotated[int, OneOf((503, 429))] = 503
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from random import Random
 from typing import NamedTuple
 
 from penstock.errors import UserMistake
-from penstock.load.recorded import read
+from penstock.load.recorded import Recorded, read
 
 
 class Trace(NamedTuple):
@@ -72,8 +72,12 @@ def bursty(rate: float, duration: float, factor: float, period: float, rng: Rand
 
 def trace(path: Path, rate: float, duration: float | None = None) -> Trace:
     """Returns the requests of a recorded trace in their order, the gaps scaled to a mean of `rate` a second."""
+    return replayed(read(path), path, rate, duration)
+
+
+def replayed(recorded: Recorded, path: Path, rate: float, duration: float | None = None) -> Trace:
+    """The same of a trace that was read already, from `path`."""
     _must_be_positive(rate, 1.0 if duration is None else duration)
-    recorded = read(path)
     first, scale = recorded.times[0], recorded.rate / rate
     times = array("d", ((time - first) * scale for time in recorded.times))
     if duration is not None:

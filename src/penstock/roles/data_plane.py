@@ -11,10 +11,12 @@ from penstock.doors.cors import CrossOrigin
 from penstock.doors.data_plane import DataPlane
 from penstock.doors.door import HttpLimits, Inside
 from penstock.doors.open_doors import open_doors
+from penstock.doors.overload_status import OverloadStatus
 from penstock.doors.traced import TracedPlane
 from penstock.edge.app import App
 from penstock.edge.edge import Edge, EdgeLimits
 from penstock.edge.tls import ServerTls
+from penstock.errors import Overloaded
 from penstock.gauges import TlsGauges
 from penstock.ports import Clock, Doorman, Gateway
 from penstock.ports.tracing import RequestTracer
@@ -36,6 +38,8 @@ def data_plane(
     closed = [name for name, is_open in asdict(config.doors).items() if not is_open]
     plane = DataPlane(inside, open_doors(inside, closed), random_ids().__next__, doorman)
     app: App = plane
+    if config.api.overload_status != Overloaded.status:
+        app = OverloadStatus(app, config.api.overload_status)
     if config.server.cors_origins:
         app = CrossOrigin(app, config.server.cors_origins)
     if tracer is not None:

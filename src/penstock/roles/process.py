@@ -2,6 +2,8 @@
 its data plane. Each role makes one, and `server/life.py` runs it."""
 
 import asyncio
+import os
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,6 +26,7 @@ from penstock.roles.recording import recording_gauges
 from penstock.roles.tracing import tracing_gauges
 from penstock.runtime.condition import WorkerRow
 from penstock.runtime.embedded_server import EmbeddedServer
+from penstock.server.drain import Drain
 from penstock.server.listen import AdminListener, DataListener
 from penstock.server.live_settings import LiveSettings
 
@@ -56,6 +59,7 @@ class Process:
         self._recorder = observing.recorder
         self._ledger, self._tracing = observing.ledger, observing.tracing
         self._spool_limit = config.ledger.spool_size
+        self._drain: Drain  # set by `drained_by`, before the admin plane opens
         self.pauses = LoopPauses()
         self._exposition = Exposition(observing.metrics, self._gauges, self.pauses, inside.role)
         self._overview = OwnOverview(inside, observing.metrics, self._gauges, observing.clock, time.time)
@@ -84,6 +88,12 @@ class Process:
 
     async def drain(self, seconds: float) -> bool:
         return await self.inside.drain(seconds)
+
+    def drained_by(self, drain: Drain) -> None:
+        self._drain = drain
+
+    async def finish(self) -> tuple[bool, int]:
+        return await self._drain.ask(), self.inside.unfinished
 
     def abandon(self) -> None:
         self.inside.abandon()
@@ -123,6 +133,8 @@ class Process:
         return {
             "settings": [each._asdict() for each in self.settings.config.explain()],
             "need_restart": self.settings.need_restart,
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
         }
 
     def metrics(self, accept: str = "") -> tuple[bytes, str]:

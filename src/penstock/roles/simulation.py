@@ -1,5 +1,5 @@
 """Turns a server's configuration into a scenario for the simulator: the same rules, limits and time-outs, with a
-simulated GPU. `penstock sim` plays that scenario (`cli/sim.py`)."""
+simulated GPU. `penstock sim` and `penstock tune` play that scenario (`cli/sim.py`, `cli/tune.py`)."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from penstock.errors import UserMistake
 from penstock.from_config.rules import admission_rules, batching_rules, capacity_rules
 from penstock.from_config.tiers import tier_names, time_limits
 from penstock.from_config.warm_up import ladder_of
-from penstock.service_model import parse_service
+from penstock.service_model import ServiceModel, parse_service
 from penstock.sim.kernel import Scenario
 
 
@@ -23,11 +23,13 @@ def scenario_of(
     admission: bool = True,
     warmed: bool = False,  # whether workers are warmed up; so they are with inputs in the configuration
     seed: int = 0,
+    service: ServiceModel | None = None,  # the GPU; None: as the target says, which is then a simulated one
 ) -> Scenario:
     model, timeouts = config.models[name], config.timeouts_of(name)
-    if not model.target.startswith("sim:"):
-        raise UserMistake("say how long a batch takes on your GPU: --service 100ms, or a=50ms,b=0.5ms")
-    service = parse_service(model.target)
+    if service is None:
+        if not model.target.startswith("sim:"):
+            raise UserMistake("say how long a batch takes on your GPU: --service 100ms, or a=50ms,b=0.5ms")
+        service = parse_service(model.target)
     queue_limit, request_limit = timeouts.queue, timeouts.request
     tier_limits = time_limits(config, name)
     if timeout is not None:

@@ -11,9 +11,9 @@ from starlette.applications import Starlette
 
 from penstock.adapters.observe.pauses import LoopPauses
 from penstock.config import Config
-from penstock.edge.edge import Edge
 from penstock.edge.tls import ServerTls
 from penstock.server.certificates import server_tls
+from penstock.server.drain import Drain, Drained
 from penstock.server.listen import AdminListener, DataListener, bind, tune_process
 from penstock.server.live_settings import LiveSettings
 
@@ -24,54 +24,24 @@ log = logging.getLogger("penstock")
 FAREWELL = 1.0
 
 
-class Role(Protocol):
+class Role(Drained, Protocol):
     """What a role must be able to do: `penstock serve`, a gateway, a batcher or a worker."""
 
     @property
     def admin(self) -> Starlette: ...
 
     @property
-    def edge(self) -> Edge | None:
-        """The edge that clients connect to; None in a role without clients."""
-        ...
-
-    @property
-    def grpc(self) -> Edge | None:
-        """The edge for gRPC; None if there is no port for it."""
-        ...
-
-    @property
     def tls(self) -> ServerTls | None:
-        """The TLS of both; None without TLS."""
+        """The TLS of its edges; None without TLS."""
         ...
 
     @property
     def pauses(self) -> LoopPauses: ...
 
-    @property
-    def settings(self) -> LiveSettings:
-        """What the role goes by. A signal lets it be read again."""
-        ...
-
-    @property
-    def started(self) -> "asyncio.Future[None]":
-        """A future that is done when the role can serve. It raises the mistake that keeps the role from
-        starting."""
-        ...
-
-    @property
-    def unfinished(self) -> int:
-        """How many requests the role still owes an answer."""
-        ...
-
     def start(self) -> None: ...
 
-    def retire(self) -> None:
-        """Tells others that the role is not ready any more, and serves on."""
-        ...
-
-    async def drain(self, seconds: float) -> bool:
-        """Takes nothing new and finishes what was taken. Returns True if all of it was finished in time."""
+    def drained_by(self, drain: Drain) -> None:
+        """Takes the drain, for the admin plane, which may begin it."""
         ...
 
     def abandon(self) -> None:
@@ -104,6 +74,8 @@ async def live(make: Callable[[asyncio.AbstractEventLoop], Role], config: Config
         tls = server_tls(config)
     admin = AdminListener(role.admin, admin_bound, config, loop, tls if config.tls.admin else None)
     stopping = _Signals(loop, tls, role.settings)
+    drain = Drain(role, loop)
+    role.drained_by(drain)
     role.watch(*([data] if data else []), admin)
     try:
         role.pauses.start(loop)
@@ -114,7 +86,7 @@ async def live(make: Callable[[asyncio.AbstractEventLoop], Role], config: Config
                 await data.start()
             announce(data, admin)
             await stopping.requested.wait()
-            await _drain(role, data, role.settings.config, stopping)
+            await _drain(role, data, drain, stopping)
         return 0
     finally:
         if data is not None:
@@ -125,16 +97,8 @@ async def live(make: Callable[[asyncio.AbstractEventLoop], Role], config: Config
         stopping.close()
 
 
-async def _drain(role: Role, data: DataListener | None, config: Config, stopping: "_Signals") -> None:
-    role.retire()
-    if role.edge is not None:
-        role.edge.retire()  # from now on each answer ends its connection, so that clients go elsewhere
-    if role.grpc is not None:
-        role.grpc.retire()
-    began = asyncio.get_running_loop().time()
-    seconds, grace = config.server.drain, config.server.drain_grace
-    log.info("draining", extra={"waiting": role.unfinished, "at_most_seconds": seconds})
-    draining = asyncio.ensure_future(_after(grace, role, seconds))
+async def _drain(role: Role, data: DataListener | None, drain: Drain, stopping: "_Signals") -> None:
+    draining = drain.begin()
     hurry = asyncio.ensure_future(stopping.hurry.wait())
     await asyncio.wait([draining, hurry], return_when=asyncio.FIRST_COMPLETED)
     if draining.done() and draining.result():
@@ -144,17 +108,11 @@ async def _drain(role: Role, data: DataListener | None, config: Config, stopping
         log.warning("stopped before all was done", extra={"given_up": role.unfinished})
         role.abandon()
     if data is not None:
-        farewell = min(FAREWELL, seconds) - (asyncio.get_running_loop().time() - began)
+        farewell = min(FAREWELL, role.settings.config.server.drain) - drain.seconds
         finishing = asyncio.ensure_future(data.finish(farewell))
         await asyncio.wait([finishing, hurry], return_when=asyncio.FIRST_COMPLETED)
         finishing.cancel()
     hurry.cancel()
-
-
-async def _after(grace: float, role: Role, seconds: float) -> bool:
-    if role.edge is not None and grace:
-        await asyncio.sleep(grace)
-    return await role.drain(seconds)
 
 
 class _Signals:

@@ -4,6 +4,7 @@
 with the floor: the latency that no policy can beat.
 """
 
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -58,9 +59,7 @@ def study(
 ) -> Finding:
     """Play the schedule under one policy."""
     kernel, times = Kernel(scenario), schedule.times
-    rules = scenario.rules
-    by_cost = rules.max_cost < float("inf") or rules.group_lengths or scenario.service.length > 0.0
-    costs = schedule.tokens if by_cost else None
+    costs = costs_of(scenario, schedule)
     run = kernel.run(times if progress is None else _Watched(times, progress), costs, warmup)
     shown_tiers = tiers if len(scenario.tier_shares) > 1 else ()
     return Finding(
@@ -68,6 +67,13 @@ def study(
         {name: Tier(run.sent_by_tier[i], run.in_time_by_tier[i]) for i, name in enumerate(shown_tiers)},
         floor,
     )
+
+
+def costs_of(scenario: Scenario, schedule: Schedule) -> "array[int] | None":
+    """Returns what each request costs; None where that makes no difference."""
+    rules = scenario.rules
+    by_cost = rules.max_cost < float("inf") or rules.group_lengths or scenario.service.length > 0.0
+    return schedule.tokens if by_cost else None
 
 
 def _summary(run: Run, scenario: Scenario, schedule: Schedule, warmup: float) -> Summary:
