@@ -2,5 +2,5 @@
 
 Only the backend for gRPC endpoints uses it (`backends/grpc.py`), and `roles/backends.py` the settings in
 `shape.py`. Nothing here does I/O, except that `credentials.py` reads files; calls are made in `grpc.py`. Only the
-vocabulary, msgspec and protobuf are imported.
+vocabulary, `penstock.protos`, msgspec and protobuf are imported.
 """
