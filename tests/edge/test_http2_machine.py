@@ -20,7 +20,8 @@ from penstock.edge.http2_library import (
     StreamReset,
     WindowUpdated,
 )
-from penstock.edge.http2_machine import MAGIC, Machine, frame
+from penstock.edge.http2_machine import MAGIC, Machine
+from penstock.edge.http2_saying import frame
 from penstock.edge.http2_sending import SETTINGS
 
 DATA, HEADERS, PRIORITY, RESET, SET, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)

@@ -8,19 +8,11 @@ how often, is bounded before it comes here (`http2_frames.py`).
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from penstock.edge.http2_frames import HEAD, MOST_FRAME, PREFACE, Flag, Kind
-from penstock.edge.http2_heads import (
-    Decoder,
-    Encoder,
-    TooLargeHead,
-    Unreadable,
-    check_request,
-    encodable,
-    read,
-)
+from penstock.edge.http2_heads import Decoder, TooLargeHead, Unreadable, check_request, read
 from penstock.edge.http2_library import (
     ConnectionTerminated,
     DataReceived,
@@ -34,145 +26,43 @@ from penstock.edge.http2_library import (
     StreamReset,
     WindowUpdated,
 )
+from penstock.edge.http2_saying import (
+    FIRST_WINDOW,
+    GOAWAY,
+    RESET,
+    SETTINGS,
+    WINDOW,
+    Flow,
+    Saying,
+    four,
+    frame,
+    setting,
+)
 
 MAGIC = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-FIRST_WINDOW = (
-    65_535  # bytes that either side may send on a stream, and on the connection, unless it is told more
-)
 LARGEST_WINDOW = 2**31 - 1
-PRIORITY, RESET, SETTINGS, PUSH, PING, GOAWAY, WINDOW = 2, 3, 4, 5, 6, 7, 8
+PRIORITY, PUSH, PING = 2, 5, 6  # further kinds of frames
 HAS_PRIORITY = 0x20
 ACK = 0x1
 ACKNOWLEDGED = bytes.fromhex("000000 04 01 00000000")  # SETTINGS that answers SETTINGS
-PART = 4  # a window is opened again when this part of it is used up
 
 _head = struct.Struct(">I").unpack_from
-_four = struct.Struct(">I").pack
-_setting = struct.Struct(">HI")
 
 
-class Flow:
-    """The windows of one stream."""
-
-    __slots__ = ("ended", "incoming", "outgoing", "over", "owed")
-
-    def __init__(self, incoming: int, outgoing: int, ended: bool) -> None:
-        self.incoming = incoming  # bytes that the client may send
-        self.outgoing = outgoing  # bytes that we may send
-        self.owed = 0  # bytes that have come and by which the window is not open again
-        self.ended = ended  # the client has sent all of its request
-        self.over = False  # we have sent all of our answer
-
-
-def frame(kind: int, flags: int, stream: int, content: bytes) -> bytes:
-    return b"%b%c%c%b%b" % (len(content).to_bytes(3, "big"), kind, flags, _four(stream), content)
-
-
-class Machine:
+class Machine(Saying):
     """One connection, of the server's side."""
 
-    def __init__(self, settings: "dict[SettingCodes, int]") -> None:
-        self._settings = settings
-        self._window = settings[SettingCodes.INITIAL_WINDOW_SIZE]  # of each stream, towards us
+    def __init__(self, settings: Mapping[SettingCodes, int]) -> None:
+        super().__init__(settings)
         self._most = settings[SettingCodes.MAX_CONCURRENT_STREAMS]
-        self._decoder, self._encoder = Decoder(), Encoder()
+        self._decoder = Decoder()
         self._decoder.max_header_list_size = settings[SettingCodes.MAX_HEADER_LIST_SIZE]
         self._begun = False  # whether the client's first words have come
-        self._came, self._out = b"", list[bytes]()
-        self._flows: dict[int, Flow] = {}
-        self._newest = 0  # the last stream that the client has begun
+        self._came = b""
         self._head: tuple[int, int, list[bytes]] | None = (
             None  # stream, flags and blocks of an unfinished head
         )
-        self._incoming = self._outgoing = FIRST_WINDOW
-        self._whole = FIRST_WINDOW  # of the connection, towards us, when it is open
-        self._owed = 0
         self._their_window = FIRST_WINDOW  # of each stream, towards the client
-        self.max_outbound_frame_size = MOST_FRAME
-
-    # ---- what we send --------------------------------------------------------------------------------------
-
-    def initiate_connection(self) -> None:
-        said = b"".join(_setting.pack(int(code), value) for code, value in self._settings.items())
-        self._out.append(frame(SETTINGS, 0, 0, said))
-
-    def increment_flow_control_window(self, size: int) -> None:
-        self._incoming += size
-        self._whole += size
-        self._out.append(frame(WINDOW, 0, 0, _four(size)))
-
-    def data_to_send(self) -> bytes:
-        if not self._out:
-            return b""
-        said = b"".join(self._out)
-        self._out.clear()
-        return said
-
-    def send_headers(
-        self, stream: int, fields: Sequence[tuple[bytes, bytes]], *, end_stream: bool = False
-    ) -> None:
-        flow = self._open(stream)
-        block, most = self._encoder.encode(encodable(fields)), self.max_outbound_frame_size
-        flags = Flag.END_STREAM if end_stream else 0
-        if len(block) <= most:
-            self._out.append(frame(Kind.HEADERS, flags | Flag.END_HEADERS, stream, block))
-        else:
-            self._out.append(frame(Kind.HEADERS, flags, stream, block[:most]))
-            for at in range(most, len(block), most):
-                last = Flag.END_HEADERS if at + most >= len(block) else 0
-                self._out.append(frame(Kind.CONTINUATION, last, stream, block[at : at + most]))
-        if end_stream:
-            self._sent_all(stream, flow)
-
-    def send_data(self, stream: int, data: bytes, *, end_stream: bool = False) -> None:
-        flow = self._open(stream)
-        size = len(data)
-        if size > min(flow.outgoing, self._outgoing):
-            raise ProtocolError("more than the client's window")
-        flow.outgoing -= size
-        self._outgoing -= size
-        self._out.append(frame(Kind.DATA, Flag.END_STREAM if end_stream else 0, stream, data))
-        if end_stream:
-            self._sent_all(stream, flow)
-
-    def local_flow_control_window(self, stream: int) -> int:
-        return min(self._open(stream).outgoing, self._outgoing)
-
-    def _open(self, stream: int) -> Flow:
-        flow = self._flows.get(stream)
-        if flow is None or flow.over:
-            raise ProtocolError(f"stream {stream} is over")
-        return flow
-
-    def _sent_all(self, stream: int, flow: Flow) -> None:
-        flow.over = True
-        if flow.ended:
-            del self._flows[stream]
-
-    def reset_stream(self, stream: int, code: ErrorCodes) -> None:
-        if self._flows.pop(stream, None) is None:
-            raise ProtocolError(f"stream {stream} is over")
-        self._out.append(frame(RESET, 0, stream, _four(int(code))))
-
-    def close_connection(self, code: ErrorCodes) -> None:
-        self._out.append(frame(GOAWAY, 0, 0, _four(self._newest) + _four(int(code))))
-
-    def acknowledge_received_data(self, size: int, stream: int) -> None:
-        """Open the windows again by so many bytes; the client is told when a quarter of one is used up."""
-        self._owed += size
-        if self._owed >= self._whole // PART:
-            self._out.append(frame(WINDOW, 0, 0, _four(self._owed)))
-            self._incoming += self._owed
-            self._owed = 0
-        flow = self._flows.get(stream)
-        if flow is not None and not flow.ended:
-            flow.owed += size
-            if flow.owed >= self._window // PART:
-                self._out.append(frame(WINDOW, 0, stream, _four(flow.owed)))
-                flow.incoming += flow.owed
-                flow.owed = 0
-
-    # ---- what comes ----------------------------------------------------------------------------------------
 
     def receive_data(self, data: "bytes | memoryview") -> list[Event]:
         came = b"".join((self._came, data))
@@ -303,7 +193,7 @@ class Machine:
         if not check_request(fields):
             raise self._broken("a head that no request may have")
         if len(self._flows) >= self._most:
-            self._out.append(frame(RESET, 0, stream, _four(int(ErrorCodes.REFUSED_STREAM))))
+            self._out.append(frame(RESET, 0, stream, four(int(ErrorCodes.REFUSED_STREAM))))
             self._late(stream, events)
             return
         self._flows[stream] = Flow(self._window, self._their_window, ends)
@@ -355,13 +245,12 @@ class Machine:
             raise self._broken("settings that cannot be", code)
         if flags & ACK:
             return
-        for code, value in _setting.iter_unpack(content):
+        for code, value in setting.iter_unpack(content):
             if code == SettingCodes.INITIAL_WINDOW_SIZE:
                 self._their_windows(value)
             elif code == SettingCodes.MAX_FRAME_SIZE:
                 if not MOST_FRAME <= value < 2**24:
                     raise self._broken("a frame's size that cannot be")
-                self.max_outbound_frame_size = MOST_FRAME  # larger ones would not help us
             elif code == SettingCodes.HEADER_TABLE_SIZE:
                 self._encoder.header_table_size = min(value, 4096)
             elif code == SettingCodes.ENABLE_PUSH and value > 1:
