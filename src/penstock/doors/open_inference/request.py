@@ -125,7 +125,9 @@ def content_type_of(own: Mapping[str, object] | None, given: Mapping[str, object
     return str(said)
 
 
-_OURS = ("timeout", "binary_data_output", "content_type", "priority")
+# Triton's client asks with the last of them which answer in a stream is the last to its request: here each is.
+_FINAL = "triton_enable_empty_final_response"
+_OURS = ("timeout", "binary_data_output", "content_type", "priority", _FINAL)
 _SEQUENCE = ("sequence_id", "sequence_start", "sequence_end")
 
 
