@@ -100,7 +100,7 @@ class Maker:
 def test_no_call_of_grpc_is_the_server_s_fault(tmp_path: Path, chaos_long: bool, chaos_seed: int) -> None:
     chance = random.Random(chaos_seed)
     maker = Maker(chance)
-    calls = [maker.call() for _ in range(10_000 if chaos_long else 800)]
+    calls = [maker.call() for _ in range(10_000 if chaos_long else 500)]
     streams = [
         (
             path,
