@@ -86,7 +86,10 @@ def check_url(url: str, form: str, *, with_model: bool) -> None:
     """`form`: how such an address is written. `with_model`: its path is the name of a model, and it names a
     port."""
     if with_model:
-        fits = bool(re.fullmatch(r"[a-z+]+://([\w.-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}/[^/?#\s]+", url))
+        fits = bool(
+            re.fullmatch(r"[a-z+]+://([\w.-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}/[^/?#\s]+(\?[^#\s]+)?", url)
+        )
+        fits = fits and ("?" not in url or url.startswith("oip+"))
     else:
         try:
             parts = urlsplit(url)

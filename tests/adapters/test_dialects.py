@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from aiohttp import web
+from endpoint_kit import Page, endpoint
 from http_kit import PATIENT, batch_of
 
 from penstock.adapters.backends.dialects.openai import OpenAI, shared_out
@@ -15,35 +15,6 @@ from penstock.adapters.backends.dialects.tei import Tei
 from penstock.adapters.backends.http import HttpBackend
 from penstock.errors import BackendBusy, BackendError, BackendUnavailable, BatchRejected, UserMistake
 from penstock.types import Batch, Result
-
-Page = Callable[[Any], object]  # makes an answer of a request's JSON
-
-
-@asynccontextmanager
-async def endpoint(**pages: Page) -> AsyncIterator[tuple[str, list[Any]]]:
-    """An endpoint with these pages, by their last names, and all that it was posted."""
-    posted: list[Any] = []
-
-    async def answer(request: web.Request) -> web.Response:
-        page = pages.get(request.path.rpartition("/")[2])
-        if page is None:
-            return web.Response(status=404)
-        said = await request.json() if request.method == "POST" else None
-        if said is not None:
-            posted.append(said)
-        made = page(said)
-        return made if isinstance(made, web.Response) else web.json_response(made)
-
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app, shutdown_timeout=0.01)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}", posted
-    finally:
-        await runner.cleanup()
 
 
 def run(

@@ -225,6 +225,45 @@ def test_an_output_is_found_by_its_name_among_several() -> None:
     assert result.outputs == [b'"right"']
 
 
+# Several tensors
+
+
+def test_a_model_of_several_tensors_gets_them_in_binary_and_gives_objects() -> None:
+    seen: list[Any] = []
+
+    async def infer(request: Any, _: Any) -> Any:
+        seen.append(request)
+        response = response_to(
+            request, [], name="sum", datatype="INT64", shape=[2], raw=struct.pack("<2q", 3, 7)
+        )
+        response.outputs.add(name="label", datatype="BYTES", shape=[2])
+        response.raw_output_contents.append(raw_texts(b"a", b"b"))
+        return response
+
+    async def body() -> Result:
+        service = Service(infer, inputs=[("ids", "INT64", [-1, -1]), ("name", "BYTES", [-1])])
+        async with serving(service) as url, backend_for(url, input_kind="json") as backend:
+            return await backend.run(batch_of(b'{"ids":[1,2],"name":"x"}', b'{"ids":[3,4],"name":"yy"}'))
+
+    result = asyncio.run(body())
+    [request] = seen
+    assert [(each.name, each.datatype, list(each.shape)) for each in request.inputs] == [
+        ("ids", "INT64", [2, 2]),
+        ("name", "BYTES", [2]),
+    ]
+    assert list(request.raw_input_contents) == [struct.pack("<4q", 1, 2, 3, 4), raw_texts(b"x", b"yy")]
+    assert result.outputs == [b'{"sum":3,"label":"a"}', b'{"sum":7,"label":"b"}']
+
+
+def test_a_model_that_takes_what_cannot_be_sent_does_not_start() -> None:
+    async def body() -> None:
+        async with serving(Service(inputs=[("a", "BF16", [-1])])) as url:
+            with pytest.raises(BackendUnavailable, match="'a' is BF16, which cannot be sent"):
+                await GrpcBackend(url, input_kind="json", **PATIENT).start()
+
+    asyncio.run(body())
+
+
 # Start, probe, warm-up
 
 

@@ -30,14 +30,17 @@ from grpc_kit import (
 from own_ports import free_port
 from penstock.adapters.backends import grpc as grpc_backend
 from penstock.adapters.backends.grpc import GrpcBackend
+from penstock.adapters.backends.oip.retry_info import delay_in
 from penstock.adapters.backends.oip.shape import GrpcShape
 from penstock.errors import (
+    BackendBusy,
     BackendCrashed,
     BackendError,
     BackendOutOfMemory,
     BackendUnavailable,
     BatchRejected,
 )
+from penstock.protos.messages import message
 from redis_servers import becomes
 
 # Answers that are no answer
@@ -153,11 +156,40 @@ def test_an_endpoint_that_says_it_is_out_of_memory_has_said_so(
     assert error.details == said
 
 
-@pytest.mark.parametrize("code", ["UNAVAILABLE", "RESOURCE_EXHAUSTED"])
-def test_an_endpoint_that_is_full_is_unavailable(code: str) -> None:
-    error = answer(refusing(grpc.StatusCode[code], "queue is full"), batch_of(b'"x"'))
+def test_an_endpoint_that_is_unavailable_does_not_say_for_how_long() -> None:
+    error = answer(refusing(grpc.StatusCode.UNAVAILABLE, "no workers"), batch_of(b'"x"'))
     assert isinstance(error, BackendUnavailable)
-    assert (error.message, error.details) == (f"endpoint answered {code}", "queue is full")
+    assert (error.message, error.details) == ("endpoint answered UNAVAILABLE", "no workers")
+
+
+def test_an_endpoint_that_is_full_is_busy() -> None:
+    error = answer(refusing(grpc.StatusCode.RESOURCE_EXHAUSTED, "queue is full"), batch_of(b'"x"'))
+    assert isinstance(error, BackendBusy)
+    assert error.message == "endpoint answered RESOURCE_EXHAUSTED: it is busy"
+    assert (error.details, error.retry_after) == ("queue is full", None)
+
+
+@pytest.mark.parametrize("code", ["UNAVAILABLE", "RESOURCE_EXHAUSTED"])
+def test_an_endpoint_that_says_how_long_is_busy_for_so_long(code: str) -> None:
+    async def refuse(_: Any, context: Any) -> Any:
+        info = message("google.rpc.RetryInfo")(retry_delay={"seconds": 2, "nanos": 500_000_000})
+        status = message("google.rpc.Status")()
+        status.details.add(type_url="type.googleapis.com/google.rpc.ErrorInfo", value=b"")
+        status.details.add(
+            type_url="type.googleapis.com/google.rpc.RetryInfo", value=info.SerializeToString()
+        )
+        context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+        await context.abort(grpc.StatusCode[code], "later")
+
+    error = answer(refuse, batch_of(b'"x"'))
+    assert isinstance(error, BackendBusy)
+    assert error.retry_after == 2.5
+
+
+def test_nonsense_about_how_long_is_passed_over() -> None:
+    assert delay_in([("grpc-status-details-bin", b"\xff\xff")]) is None
+    assert delay_in([("grpc-status-details-bin", "text")]) is None
+    assert delay_in([]) is None
 
 
 def test_an_answer_over_the_limit_is_a_rejected_batch() -> None:

@@ -52,25 +52,23 @@ def test_the_request_template_takes_inputs_and_parameters_where_it_says() -> Non
     ]
 
 
-def test_the_open_inference_protocol_over_http_can_be_described() -> None:
+def test_an_endpoint_can_be_described() -> None:
     """As docs/configuration.md shows it."""
     seen: list[Any] = []
 
     async def handle(request: web.Request) -> web.Response:
         seen.append(await request.json())
-        (tensor,) = seen[-1]["inputs"]
-        output = {**tensor, "name": "out", "data": [text.upper() for text in tensor["data"]]}
-        return web.json_response({"model_name": "m", "model_version": "3", "outputs": [output]})
+        items = [{"label": text.upper(), "score": 1.0} for text in seen[-1]["texts"]]
+        return web.json_response({"result": {"items": items}}, headers={"X-Model-Version": "3"})
 
     page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
-    example = page.partition("[models.triton.http]\n")[2].partition("```")[0]
+    example = page.partition("[models.labels.http]\n")[2].partition("```")[0]
     settings = tomllib.loads(example)
-    assert settings.pop("health") == "/v2/models/embedder/ready"
+    assert settings.pop("health") == "/health"
     result = answer(handle, batch_of(b'"a"', b'"b"', parameters=b'{"k":1}'), HttpShape(**settings))
     assert isinstance(result, Result)
     assert (result.outputs, result.version) == ([b'"A"', b'"B"'], "3")
-    tensor = {"name": "text", "shape": [2], "datatype": "BYTES", "data": ["a", "b"]}
-    assert seen == [{"inputs": [tensor], "parameters": {"k": 1}}]
+    assert seen == [{"texts": ["a", "b"], "options": {"k": 1}}]
 
 
 def test_parameters_that_would_be_lost_are_refused() -> None:

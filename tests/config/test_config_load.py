@@ -173,6 +173,10 @@ def test_variables_of_kubernetes_services_are_passed_over() -> None:
         ("https://[::1]:9000", "1"),
         ("http://[nonsense", "model"),
         ("grpc://gpu-1:8001/embedder", "embedder"),
+        ("oip+http://gpu-1:8000/embedder?version=2", "embedder"),
+        ("openai://gpu-1/v1", "gpu-1"),
+        ("openais://gpu-1/v1?model=BAAI/bge-small", "bge-small"),
+        ("tei://gpu-1:8080", "gpu-1"),
         ("sim:100ms", "sim"),
     ],
 )

@@ -23,7 +23,7 @@ Target = Annotated[
     typer.Argument(
         show_default=False,
         help="What runs a batch: app.py:function, app.py:Class, package.module:function, http://host/path,"
-        " grpc://host:port/model or sim:100ms.",
+        " openai://host/v1, tei://host, grpc://host:port/model, oip+http://host:port/model or sim:100ms.",
     ),
 ]
 ConfigFile = Annotated[
@@ -165,6 +165,10 @@ class Named:
     name = setting(
         str, "redis.name", "--name", default="its role",
         about="What to call it in logs and lists; a few letters are added.",
+    )  # fmt: skip
+    zone = setting(
+        str, "server.zone", default="none",
+        about="Where it stands, such as eu-1a: batches stay in their zone while that can do them in time.",
     )  # fmt: skip
 
 

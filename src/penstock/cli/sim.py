@@ -16,6 +16,8 @@ from penstock.bench.options import parse_clients
 from penstock.cli.options import seconds_of
 from penstock.cli.progress import Line
 from penstock.cli.sim_autoscale import chosen_rules, compared, scaling_options, shown
+from penstock.cli.sim_cells import show_cells
+from penstock.cli.sim_zones import compare_zones
 from penstock.config import load
 from penstock.config.sections import POLICY_NAMES
 from penstock.errors import UserMistake
@@ -125,6 +127,20 @@ def sim(
         str | None,
         typer.Option(show_default="--timeout", help="With --autoscale: a later answer is a miss."),
     ] = None,
+    zones: Annotated[
+        str | None,
+        typer.Option(show_default="one", help="Zones: 3, or with shares of the traffic: a=0.6,b=0.4."),
+    ] = None,
+    round_trip: Annotated[str, typer.Option(help="With --zones: from one zone to another and back.")] = "2ms",
+    spill: Annotated[
+        str, typer.Option(help="With --zones: deadline, pool or never; several are compared.")
+    ] = "deadline,pool,never",
+    lose: Annotated[
+        str | None, typer.Option(show_default=False, help="With --zones: one is lost then, as in a@30s.")
+    ] = None,
+    cells: Annotated[
+        bool, typer.Option("--cells", help="What limits over one Redis at each decade up to --rate.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 0,
     config: Annotated[
         Path | None,
@@ -192,7 +208,19 @@ def sim(
         )  # fmt: skip
     if scaling and len(scenarios) > 1:
         raise UserMistake("--autoscale compares numbers of workers: choose one --policy")
+    if cells:
+        show_cells(next(iter(scenarios.values())), rate, json)
+        return
     schedule = make_schedule(traffic)
+    if zones is not None:
+        if len(scenarios) > 1:
+            raise UserMistake("with --zones, choose one --policy")
+        [scenario] = scenarios.values()
+        compare_zones(
+            scenario, schedule, traffic.warmup,
+            zones=zones, round_trip=round_trip, spill=spill, lose=lose, json=json,
+        )  # fmt: skip
+        return
     errors = Console(stderr=True)
     findings: dict[str, Finding] = {}
     with _Progress(errors, len(schedule.times)) if errors.is_terminal else nullcontext() as progress:

@@ -122,11 +122,13 @@ def _one_model(models: list[str], settings: Mapping[str, str], options: Mapping[
 
 
 def name_after(target: str) -> str:
-    """A name for a model that has none: its function, its name at a gRPC endpoint, its host, or `sim`."""
-    if target.startswith(("http://", "https://")):
-        name = _host(target)
-    elif target.startswith(("grpc://", "grpcs://")):
-        name = target.rpartition("/")[2]
+    """A name for a model that has none: its function, its name at an endpoint, its host, or `sim`."""
+    url, _, query = target.partition("?")
+    if target.startswith(("grpc://", "grpcs://", "oip+")):
+        name = url.rpartition("/")[2]
+    elif "://" in target:
+        named = re.search(r"(?:^|&)model=([^&]+)", query) if target.startswith("openai") else None
+        name = named[1].rpartition("/")[2] if named else _host(target)
     elif target.startswith("sim:"):
         name = "sim"
     else:

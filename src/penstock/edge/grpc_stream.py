@@ -17,12 +17,20 @@ from typing import TYPE_CHECKING, cast
 
 from penstock.edge.answer import Answer
 from penstock.edge.bounds import LITTLE, State, too_large
-from penstock.edge.caller import Render, nothing_asked
+from penstock.edge.caller import Parts, Render, nothing_asked
 from penstock.edge.fields import Headers
 from penstock.edge.heads import POST
 from penstock.edge.http2_stream import Stream
+from penstock.edge.talk import Talk
 from penstock.edge.unsent import PIECE
-from penstock.errors import Draining, Malformed, MethodNotAllowed, PenstockError, UnsupportedMedia
+from penstock.errors import (
+    Draining,
+    Malformed,
+    MethodNotAllowed,
+    PenstockError,
+    UnsupportedMedia,
+    UpgradeRequired,
+)
 from penstock.ports import Leaving
 from penstock.types import Reply
 
@@ -67,6 +75,9 @@ class GrpcStream(Stream):
             self._read = bytearray()  # what has come and is no message yet
             self._owed = 0  # bytes by which the client's window is not open again
             self._over = self._sending = False
+
+    def _find_holder(self) -> None:
+        """Nothing is found out before it matters: nearly all messages are little, and come with their head."""
 
     def take_head(self, fields: "list[tuple[bytes, bytes]]") -> None:  # type: ignore[override]
         super().take_head(fields)
@@ -139,7 +150,7 @@ class GrpcStream(Stream):
             return
         self.all_taken()
         self.state = State.BUSY
-        cast("GrpcConnection", self._connection).not_blocked(self)
+        self._connection.not_blocked(self)
         if self._said:
             self._send_all()
         else:
@@ -157,6 +168,11 @@ class GrpcStream(Stream):
 
     def take_body(self, chunk: bytes) -> None:
         if not self._several:
+            if self._body.size <= LITTLE < self._body.size + len(chunk) and self.state == State.BODY:
+                try:
+                    super()._find_holder()
+                except PenstockError as exc:
+                    self.refuse(exc)
             super().take_body(chunk)
         elif self.state != State.CLOSED:
             self._read += chunk
@@ -278,6 +294,14 @@ class GrpcCall:
     def respond(self, answer: Answer, tenant: str = "") -> None:
         self.leaving = None
         self._stream.answer_to(self, answer, tenant)
+
+    def begin(self, answer: Answer, tenant: str = "") -> Parts | None:
+        """Returns None: the answer to a message is one message."""
+        return None
+
+    def switch(self, answer: Answer, talk: Talk) -> None:
+        """Raises UpgradeRequired: a message is no connection."""
+        raise UpgradeRequired("WebSocket is spoken over HTTP/1.1 only")
 
 
 def _framed(message: bytes) -> bytes:

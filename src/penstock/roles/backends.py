@@ -87,6 +87,10 @@ def _dialect(target: Target, model: Model) -> "Dialect | None":
             from penstock.adapters.backends.dialects.tei import Tei
 
             return Tei(target.url)
+        case "oip":
+            from penstock.adapters.backends.dialects.open_inference import OpenInference
+
+            return OpenInference(target.url, _kind(model.output), text=model.input_kind == "text")
         case _:
             return None
 

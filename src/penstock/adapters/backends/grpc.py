@@ -1,9 +1,11 @@
 """The backend for grpc:// targets: endpoints of the Open Inference Protocol v2, such as Triton or KServe. A
 worker's slot owns one and hands it a batch at a time; `roles/backends.py` makes it.
 
-A batch is one ModelInfer with one BYTES tensor of n inputs. What can go wrong, and the error that it becomes:
+A batch is one ModelInfer with one BYTES tensor of n inputs; or with several tensors, if the model takes these
+and its inputs may be JSON. What can go wrong, and the error that it becomes:
 
-    no connection, not ready, UNAVAILABLE, RESOURCE_EXHAUSTED     BackendUnavailable
+    RESOURCE_EXHAUSTED, or UNAVAILABLE that says for how long     BackendBusy
+    no connection, not ready, UNAVAILABLE                         BackendUnavailable
     any other status, a tensor that is not n good outputs         BatchRejected
     the connection lost with the batch in hand                    BackendCrashed
     no end to its answer                                          the owner cancels `run`
@@ -25,16 +27,19 @@ from google.protobuf.message import DecodeError
 from penstock.adapters.backends.from_environment import from_environment
 from penstock.adapters.backends.getting_ready import getting_ready, not_in_time
 from penstock.adapters.backends.oip.answer import AnswerReader
-from penstock.adapters.backends.oip.asking import Asking, InputTensor, described_input
+from penstock.adapters.backends.oip.asking import Asking, InputTensor, described_input, described_tensors
+from penstock.adapters.backends.oip.columns import Tensor
 from penstock.adapters.backends.oip.messages import (
     SERVICE,
     ModelMetadataRequest,
     ModelReadyRequest,
     ModelReadyResponse,
 )
+from penstock.adapters.backends.oip.retry_info import delay_in
 from penstock.adapters.backends.oip.shape import GrpcShape, GrpcTarget
 from penstock.adapters.backends.out_of_memory import says_out_of_memory
 from penstock.adapters.backends.trace import trace_of
+from penstock.adapters.backends.wanted_later import refused_for_now
 from penstock.errors import (
     BackendCrashed,
     BackendError,
@@ -77,10 +82,13 @@ class GrpcBackend:
         self._where = target.authority
         self._headers = _headers(shape, os.environ if environ is None else environ)
         self._asking = Asking(target.model, shape.version, shape.output_name, text=input_kind == "text")
-        self._reader = AnswerReader(shape.output_name, output_kind)
+        self._json = input_kind == "json"
+        self._reader = AnswerReader(shape.output_name, output_kind, several=self._json)
         self._start_timeout = start_timeout
         self._probe_timeout = probe_timeout
-        self._tensor = InputTensor(shape.input_name, column=shape.shape == "[n,1]")
+        self._tensor: InputTensor | Sequence[Tensor] = InputTensor(
+            shape.input_name, column=shape.shape == "[n,1]"
+        )
         self._channel: grpc.aio.Channel | None = None
         self._busy = False
 
@@ -134,7 +142,7 @@ class GrpcBackend:
             options.append(("grpc.ssl_target_name_override", self._shape.server_name))
         return grpc.aio.secure_channel(self._where, self._shape.certificates.load(), options)
 
-    async def _describe(self) -> InputTensor:
+    async def _describe(self) -> InputTensor | Sequence[Tensor]:
         request = ModelMetadataRequest(name=self._target.model, version=self._shape.version)
         try:
             content = await self._call(
@@ -147,8 +155,12 @@ class GrpcBackend:
                 f"{self._where} does not describe {self._target.model!r} ({error.code().name}):"
                 " set grpc.input_name and grpc.shape"
             ) from error
+        if self._json and not self._shape.input_name and (tensors := described_tensors(content)) is not None:
+            return tensors
         found = described_input(content, self._shape.input_name)
-        return found if self._shape.shape == "auto" else InputTensor(found.name, self._tensor.column)
+        if self._shape.shape == "auto":
+            return found
+        return InputTensor(found.name, column=self._shape.shape == "[n,1]")
 
     async def _infer(
         self, inputs: list[bytes], parameters: bytes, batch_id: str, headers: Mapping[str, str]
@@ -213,7 +225,12 @@ class GrpcBackend:
         if code in _MAY_BE_MEMORY and says_out_of_memory(message, inputs):
             return BackendOutOfMemory(f"endpoint answered {code.name}", details=message)
         if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED):
-            return BackendUnavailable(f"endpoint answered {code.name}", details=message)
+            return refused_for_now(
+                f"endpoint answered {code.name}",
+                busy=code is grpc.StatusCode.RESOURCE_EXHAUSTED,
+                wait=delay_in(error.trailing_metadata() or ()),
+                details=message,
+            )
         return BatchRejected(f"endpoint answered {code.name}", details=message)
 
     async def _connection_lost(self) -> bool:

@@ -1,13 +1,15 @@
-"""Makes the protocol's request from a batch: one BYTES tensor that holds every input. The backend
+"""Makes the protocol's request from a batch, over gRPC: one BYTES tensor that holds every input; or, if the
+model takes something else and clients may send JSON, a tensor for each that it takes. The backend
 (`backends/grpc.py`) asks for one with each batch, and sends it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from google.protobuf.message import DecodeError
 
+from penstock.adapters.backends.oip.columns import Tensor, can_be_sent, columns_of
 from penstock.adapters.backends.oip.messages import ModelInferRequest, ModelMetadataResponse
 from penstock.errors import BackendUnavailable, BatchRejected
 
@@ -25,14 +27,34 @@ class InputTensor:
         return [count, 1] if self.column else [count]
 
 
-def described_input(description: bytes, wanted: str) -> InputTensor:
-    """Returns the input tensor as the model describes it. `wanted`: its name; empty if the model has only one."""
+def described_tensors(description: bytes) -> list[Tensor] | None:
+    """Returns all input tensors, if the model takes something else than one text with each input; otherwise
+    None."""
+    tensors = [
+        Tensor(tensor.name, tensor.datatype, tuple(tensor.shape)[1:]) for tensor in _described(description)
+    ]
+    if not tensors or (len(tensors) == 1 and tensors[0].is_texts):
+        return None
+    for tensor in tensors:
+        if not can_be_sent(tensor):
+            raise BackendUnavailable(
+                f"the model's input {tensor.name!r} is {tensor.datatype}, which cannot be sent"
+            )
+    return tensors
+
+
+def _described(description: bytes) -> list[Any]:
     try:
-        tensors = list(ModelMetadataResponse.FromString(description).inputs)
+        return list(ModelMetadataResponse.FromString(description).inputs)
     except DecodeError:
         raise BackendUnavailable(
             "the model's description cannot be read: set grpc.input_name and shape"
         ) from None
+
+
+def described_input(description: bytes, wanted: str) -> InputTensor:
+    """Returns the input tensor as the model describes it. `wanted`: its name; empty if the model has only one."""
+    tensors = _described(description)
     if wanted and not tensors:
         return InputTensor(wanted)  # some servers describe nothing
     found = [tensor for tensor in tensors if tensor.name == wanted] if wanted else tensors
@@ -62,10 +84,17 @@ class Asking:
     output: str  # the tensor to ask for; empty: whatever the model gives
     text: bool  # inputs are texts; otherwise each goes as JSON
 
-    def request(self, tensor: InputTensor, inputs: list[bytes], parameters: bytes, batch_id: str) -> bytes:
+    def request(
+        self, tensor: InputTensor | Sequence[Tensor], inputs: list[bytes], parameters: bytes, batch_id: str
+    ) -> bytes:
         message = ModelInferRequest(model_name=self.model, model_version=self.version, id=batch_id)
-        sent = message.inputs.add(name=tensor.name, datatype="BYTES", shape=tensor.shape(len(inputs)))
-        sent.contents.bytes_contents.extend(texts(inputs) if self.text else inputs)
+        if isinstance(tensor, InputTensor):
+            sent = message.inputs.add(name=tensor.name, datatype="BYTES", shape=tensor.shape(len(inputs)))
+            sent.contents.bytes_contents.extend(texts(inputs) if self.text else inputs)
+        else:
+            for column in columns_of(tensor, inputs):
+                message.inputs.add(name=column.name, datatype=column.datatype, shape=column.shape)
+                message.raw_input_contents.append(column.raw())
         if self.output:
             message.outputs.add(name=self.output)
         set_parameters(message.parameters, parameters)
