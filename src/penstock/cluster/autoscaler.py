@@ -88,7 +88,7 @@ class AutoscalerMember(Member):
             present = await self._hand.present()
             self._take_over(self._demand.workers if present is None else present)
         elif not leads and self._led:
-            log.warning("another autoscaler leads now")
+            log.warning("this autoscaler does not lead any more")
             self._scalers.clear()
             self._wanted = None
         self._led = leads

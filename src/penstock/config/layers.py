@@ -158,6 +158,11 @@ _CALLED = {
     "tls.certificate": "--tls-cert",
     "redis.url": "--redis",
     "redis.name": "--name",
+    "autoscaler.rules": "--rules",
+    "autoscaler.act": "--act",
+    "autoscaler.deployment": "--deployment",
+    "autoscaler.account": "--account",
+    "autoscaler.command": "--command",
 }
 
 
