@@ -4,7 +4,7 @@
 ARG PYTHON=3.11
 
 FROM python:${PYTHON}-slim AS build
-# Which extras besides redis, which is always there: jwt, postgres, grpc, or all.
+# Which extras besides redis, which is always there: jwt, postgres, grpc, ws, or all.
 ARG EXTRAS=""
 WORKDIR /src
 COPY requirements.lock ./

@@ -4,8 +4,8 @@ virtual time, on the same arrivals.
     python -m benchmarks.advice --traces FOLDER
 
 For each load every setting is simulated that `tune` may try, and what it advises, having tried a part of them, is
-held against the best of all. For `plan` every number of GPUs is simulated, from one on. Without a folder of traces
-the arrivals are made up: even ones, and bursts.
+held against the best of all. For `plan` every number of GPUs is simulated that can carry the load at
+all, on the whole trace. Without a folder of traces the arrivals are made up: even ones, and bursts.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from benchmarks.figure import Check, Figure, Say, above_zero, at_least_one, chos
 from benchmarks.matrix.cells import CURVES, TRACES
 from benchmarks.pacing import CREDIT
 from benchmarks.table import markdown_table
-from penstock.advice.arithmetic import Need, capacity, enough_workers
+from penstock.advice.arithmetic import Need, capacity, enough_workers, least_workers
 from penstock.advice.curve import Curve
 from penstock.advice.goal import GPU_SECONDS, Goal
 from penstock.advice.plan import make_plan
@@ -40,6 +40,7 @@ from penstock.sim.kernel import Scenario
 
 NAME = "advice"
 WORKERS = 4
+WHOLE = 20_000  # requests, for `plan`: more than a trace has
 WARM_UP = 0.02  # of the time, and not counted
 LIMIT = 1.02  # times the best
 OBJECTIVES = (P99, P95, MEAN, GPU_SECONDS)
@@ -141,7 +142,7 @@ def planned(load: Load, times: "array[float]") -> Held:
     found = plan.needed.workers
     fewest = next(
         workers
-        for workers in range(1, found + 1)
+        for workers in range(least_workers(gpu, need.rate), found + 1)
         if workers == found or try_workers(gpu, workers, need, schedule, warmup).keeps(need)
     )
     start = enough_workers(gpu, need.rate, need.objective, need.quantile)
@@ -154,13 +155,18 @@ def planned(load: Load, times: "array[float]") -> Held:
 def measure(given: argparse.Namespace, say: Say) -> Figure:
     traffics = list(TRACES) if given.traces is not None else ["even", "bursts"]
     curves = chosen(given.curves, {name: name for name in CURVES}, "curve")
-    found: dict[str, list[Held]] = {"tune": [], "plan": []}
+    commands = chosen(given.only, {name: name for name in ("tune", "plan")}, "command")
+    found: dict[str, list[Held]] = {command: [] for command in commands}
     for traffic, curve, part in product(traffics, curves, given.loads.split(",")):
         load = Load(curve, traffic, float(part))
-        times = arriving(load, int(given.requests), given.traces)
-        found["plan"].append(planned(load, times))
-        found["tune"] += tuned(load, times, given.jobs)
-        say(f"{load}: {', '.join(f'{held.ratio:.3f}' for held in found['tune'][-len(OBJECTIVES) :])}")
+        new: list[Held] = []
+        if "plan" in found:
+            new.append(planned(load, arriving(load, WHOLE, given.traces)))
+            found["plan"] += new
+        if "tune" in found:
+            new += tuned(load, arriving(load, int(given.requests), given.traces), given.jobs)
+            found["tune"] += new[-len(OBJECTIVES) :]
+        say(f"{load}: {', '.join(f'{held.ratio:.3f}' for held in new)}")
     return figure(found, len(traffics), traces=given.traces is not None)
 
 
@@ -190,9 +196,12 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = options(NAME, __doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--traces", type=Path, metavar="FOLDER", help="with azure_llm_2023_{code,conv}.csv")
-    parser.add_argument("--requests", type=above_zero, default=6000.0, help="at most so many in a run")
+    parser.add_argument(
+        "--requests", type=above_zero, default=6000.0, help="at most so many in a run of tune"
+    )
     parser.add_argument("--loads", default="0.3,0.7", help="parts of the capacity")
     parser.add_argument("--curves", default="line,knee", help=f"of {', '.join(CURVES)}")
+    parser.add_argument("--only", default="tune,plan", help="of the two commands")
     parser.add_argument("--jobs", type=at_least_one, default=len(os.sched_getaffinity(0)), help="processes")
     return parser.parse_args(argv)
 

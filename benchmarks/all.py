@@ -31,6 +31,7 @@ from benchmarks import (
     scraping,
     simulator,
     waiting,
+    websocket,
 )
 from benchmarks.figure import Check, above_zero, chosen, options
 from benchmarks.peers import __main__ as peers
@@ -52,6 +53,7 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
     ledger.NAME: ledger.main,
     everything_on.NAME: everything_on.main,
     scraping.NAME: scraping.main,
+    websocket.NAME: websocket.main,
     hot_keys.NAME: hot_keys.main,
     cache_miss.NAME: cache_miss.main,
     client_map.NAME: client_map.main,
@@ -70,6 +72,7 @@ WHOLE_SECONDS = (  # wrk knows no others
     redis_throughput.NAME,
     redis_scaling.NAME,
     scraping.NAME,
+    websocket.NAME,
 )
 
 

@@ -135,6 +135,9 @@ class Client(asyncio.Transport):
     def write_eof(self) -> None:
         self.shut = True
 
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self.connection = protocol
+
     def pause_reading(self) -> None:
         self._reading = False
 

@@ -7,7 +7,8 @@ PenstockError
 ├── Refused                      before queueing: nothing was started
 │   ├── Malformed 400   NoInput 400   Unauthorized 401   Forbidden 403   NotFound 404   MethodNotAllowed 405
 │   ├── BodyTooSlow 408   HeadTooSlow 408   Conflict 409   KeyReused 409   TooLarge 413   UnsupportedMedia 415
-│   ├── Unacceptable 422   HeadTooLarge 431   UnknownCoding 501   UnknownVersion 505
+│   ├── Unacceptable 422   UpgradeRequired 426   HeadTooLarge 431   UnknownCoding 501   NotInstalled 501
+│   ├── UnknownVersion 505
 │   ├── HopelessDeadline 504
 │   ├── OverQuota 429 (retry_after)
 │   └── Overloaded 503 (retry_after)   Draining 503 (retry_after)   StoreDown 503 (retry_after)
@@ -128,12 +129,24 @@ class Unacceptable(Refused):
     code, status = "UNACCEPTABLE", 422
 
 
+class UpgradeRequired(Refused):
+    """The path speaks WebSocket, and the request asks for no other protocol, or not in a way that is understood."""
+
+    code, status = "UPGRADE_REQUIRED", 426
+
+
 class HeadTooLarge(Refused):
     code, status = "HEAD_TOO_LARGE", 431
 
 
 class UnknownCoding(Refused):
     code, status = "UNKNOWN_TRANSFER_ENCODING", 501
+
+
+class NotInstalled(Refused):
+    """A door that is open needs a library that is not installed."""
+
+    code, status = "NOT_INSTALLED", 501
 
 
 class UnknownVersion(Refused):
@@ -241,8 +254,8 @@ STATUS_BY_CODE: dict[str, int] = {
     kind.code: kind.status
     for kind in (
         Malformed, NoInput, Unauthorized, Forbidden, NotFound, MethodNotAllowed, BodyTooSlow, HeadTooSlow, Conflict,
-        KeyReused, TooLarge, UnsupportedMedia, Unacceptable, OverQuota, HeadTooLarge, UnknownCoding, UnknownVersion,
-        Overloaded, Draining,
+        KeyReused, TooLarge, UnsupportedMedia, Unacceptable, OverQuota, UpgradeRequired, HeadTooLarge,
+        UnknownCoding, NotInstalled, UnknownVersion, Overloaded, Draining,
         StoreDown, DeadlineExceeded, BackendFailed, ClientLeft, Cancelled, Internal, BackendOutOfMemory,
         BackendCrashed, BackendTimeout, BackendUnavailable,
     )

@@ -121,6 +121,7 @@ class Ask(Struct, eq=False):
     traceparent: str | None = None
     tracestate: str | None = None
     identity: Identity | None = None  # None: nobody is asked who they are
+    callback: str | None = None  # where its asker wants to be told how it ended, if it becomes a task
 
 
 class Traced(Struct, eq=False):
@@ -146,6 +147,7 @@ class Batch:
     ahead: bool = False  # whether its worker was handed it while it ran another
     attempt: int = 1  # how many batches the members with the most have been in, with this one
     traced: Traced | None = None  # None: nobody records its trace
+    crossed: bool = False  # whether its worker is in another zone than its batcher
 
     @property
     def size(self) -> int:

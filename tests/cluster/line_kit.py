@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 
 from penstock.errors import StoreDown
 
@@ -20,7 +21,7 @@ class FakeLine:
         self.withdrawn: Counter[str] = Counter()
         self._news = asyncio.Event()
 
-    async def take(self, model: str, block_seconds: float) -> str | None:
+    async def take(self, model: str, block_seconds: float, abroad: Sequence[str] = ()) -> str | None:
         self.takes += 1
         self._reach(model)
         self.takers += 1
@@ -36,7 +37,7 @@ class FakeLine:
         finally:
             self.takers -= 1
 
-    async def post(self, model: str, slot: str) -> bool:
+    async def post(self, model: str, slot: str, zone: str | None = None) -> bool:
         self._reach(model)
         await asyncio.sleep(self.seconds)
         self.posted.append((self._loop.time(), slot))

@@ -25,7 +25,7 @@ from token_kit import jwk
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "envoy"
-FILES = ("envoy.yaml", "gateways.yaml", "envoys.yaml", "certificate.yaml")
+FILES = ("envoy.yaml", "gateways.yaml", "gateways-grpc.yaml", "envoys.yaml", "certificate.yaml")
 ENVOY = str(Path(sys.executable).with_name("envoy"))
 
 Zones = Mapping[str, Sequence[str]]  # the URLs of the gateways in each
@@ -59,16 +59,10 @@ class Edge:
     authority: Authority
     process: "subprocess.Popen[bytes]"
 
-    def place(self, zones: Zones) -> None:
-        """Say where the gateways are, by moving a new file into place."""
-        new = self.folder / "gateways.new"
-        new.write_text(yaml.safe_dump(_endpoints("gateways", zones)))
-        new.rename(self.folder / "gateways.yaml")
-
-    def gateways(self) -> dict[str, dict[str, Any]]:
+    def gateways(self, kind: str = "gateways") -> dict[str, dict[str, Any]]:
         """What Envoy knows of each, by its address."""
         said = json.loads(call(self.admin_url, "GET", "/clusters?format=json").body)["cluster_statuses"]
-        (cluster,) = (each for each in said if each["name"] == "gateways")
+        (cluster,) = (each for each in said if each["name"] == kind)
         found = {}
         for host in cluster.get("host_statuses", ()):
             where = host["address"]["socket_address"]
@@ -76,14 +70,11 @@ class Edge:
             found[f"http://{where['address']}:{where['port_value']}"] = {**host["health_status"], **stats}
         return found
 
-    def healthy(self) -> set[str]:
-        return {
-            url
-            for url, said in self.gateways().items()
-            if said == {**said, "eds_health_status": "HEALTHY"}
-            and not {"failed_active_health_check", "failed_outlier_check", "pending_active_hc"}
-            & {name for name, value in said.items() if value}
-        }
+    def healthy(self, kind: str = "gateways") -> set[str]:
+        """The addresses of those that are sent to."""
+        bad = {"failed_active_health_check", "failed_outlier_check", "pending_active_hc"}
+        found = self.gateways(kind).items()
+        return {url for url, said in found if not any(said.get(name) for name in bad)}
 
     def count(self, name: str) -> int:
         """A figure of Envoy's own, by its whole name; 0 if it has none."""
@@ -113,32 +104,36 @@ class Edge:
         )
 
 
-def _endpoints(cluster: str, zones: Zones) -> dict[str, Any]:
+def _endpoints(cluster: str, zones: Zones) -> str:
+    """A file that says where the members of a cluster are."""
+
     def endpoint(url: str) -> dict[str, Any]:
         parts = urlsplit(url)
-        return {
-            "endpoint": {"address": {"socket_address": {"address": parts.hostname, "port_value": parts.port}}}
-        }
+        where = {"address": parts.hostname, "port_value": parts.port}
+        return {"endpoint": {"address": {"socket_address": where}}}
 
-    return {
-        "resources": [
-            {
-                "@type": "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
-                "cluster_name": cluster,
-                "endpoints": [
-                    {"locality": {"zone": zone}, "lb_endpoints": [endpoint(url) for url in urls]}
-                    for zone, urls in zones.items()
-                ],
-            }
-        ]
+    resource = {
+        "@type": "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
+        "cluster_name": cluster,
+        "endpoints": [
+            {"locality": {"zone": zone}, "lb_endpoints": [endpoint(url) for url in urls]}
+            for zone, urls in zones.items()
+        ],
     }
+    return yaml.safe_dump({"resources": [resource]})
 
 
 @contextmanager
 def envoy(
-    folder: Path, zones: Zones, *, zone: str = "zone-a", changes: Mapping[str, str] | None = None
+    folder: Path,
+    zones: Zones,
+    *,
+    grpc: Sequence[str] = (),
+    zone: str = "zone-a",
+    changes: Mapping[str, str] | None = None,
 ) -> Iterator[Edge]:
-    """An Envoy in this zone before these gateways, once it has found them healthy."""
+    """An Envoy in this zone before these gateways, once it has found them healthy. `grpc`: the URLs where gateways
+    of this zone speak gRPC."""
     folder.mkdir(exist_ok=True)
     port = free_ports(2)
     config = installed(folder, changes, (port, port + 1))
@@ -146,12 +141,9 @@ def envoy(
     pair = authority.issue(folder, "tls")
     pair.certificate.rename(folder / "tls.crt")
     pair.key.rename(folder / "tls.key")
-    (folder / "gateways.yaml").write_text(yaml.safe_dump(_endpoints("gateways", zones)))
-    (folder / "envoys.yaml").write_text(
-        yaml.safe_dump(
-            _endpoints("envoys", {name: [f"http://127.0.0.{n + 2}:1"] for n, name in enumerate(zones)})
-        )
-    )
+    envoys = {name: [f"http://127.0.0.{number + 2}:1"] for number, name in enumerate(zones)}
+    for cluster, places in {"gateways": zones, "gateways-grpc": {zone: grpc}, "envoys": envoys}.items():
+        (folder / f"{cluster}.yaml").write_text(_endpoints(cluster, places))
     command = [
         ENVOY, "-c", str(config), "--service-zone", zone, "--service-node", "edge", "--concurrency", "1",
         "--disable-hot-restart", "--log-level", "warning",
@@ -174,7 +166,7 @@ def envoy(
         try:
             eventually(lambda: _ready(edge))
             wanted = {url for urls in zones.values() for url in urls}
-            eventually(lambda: edge.healthy() == wanted)
+            eventually(lambda: edge.healthy() == wanted and edge.healthy("gateways-grpc") == set(grpc))
             yield edge
             assert process.poll() is None, (folder / "log").read_text()
         finally:

@@ -3,15 +3,17 @@
 import re
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from envoy_kit import ENVOY, ROOT, Edge, envoy, installed
 
+from grpc_calls import INFER, OPTIONS, address_of, asked, method
 from server import PATIENT, Server, call, eventually, held, running
 from token_kit import pem, sign
 
@@ -38,7 +40,12 @@ def behind(changes: Mapping[str, str]) -> str:
 
 
 def serving(
-    folder: Path, target: str = "sim:1ms", more: str = PATIENT, *, status: int = 429
+    folder: Path,
+    target: str = "sim:1ms",
+    more: str = PATIENT,
+    *,
+    status: int = 429,
+    options: Sequence[str] = (),
 ) -> AbstractContextManager[Server]:
     """A gateway that ends at once: nobody is sent to it any more by then."""
     key = folder / "key.pem"
@@ -48,7 +55,7 @@ def serving(
         "overload_status = 429": f"overload_status = {status}",
         "drain_grace": "# drain_grace",
     }
-    return running(target, config=behind(changes) + more)
+    return running(target, *options, config=behind(changes) + more)
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +106,25 @@ def test_http_2_is_spoken_to_whoever_offers_it(edge: Edge) -> None:
         ]  # fmt: skip
         done = subprocess.run(words, capture_output=True, text=True, check=True)
         assert done.stdout == f"{name} 200"
+
+
+def test_grpc_goes_to_its_own_port_with_the_deadline_of_its_client(tmp_path: Path) -> None:
+    with (
+        serving(tmp_path, "sim:1ms", PATIENT, options=("--grpc-port", "0")) as server,
+        envoy(tmp_path / "envoy", {"zone-a": [server.url]}, grpc=[f"http://{address_of(server)}"]) as edge,
+    ):
+        roots = grpc.ssl_channel_credentials(edge.authority.pem)
+        with grpc.secure_channel(edge.url.partition("//")[2], roots, OPTIONS) as channel:
+            bearer = ("authorization", f"Bearer {token()}")
+            metadata = (bearer, ("x-request-id", "mine-2"))
+            answer, call = method(channel, INFER).with_call(
+                asked(text="hello"), metadata=metadata, timeout=60.0
+            )
+            assert answer.text == "hello"
+            assert dict(call.trailing_metadata())["x-request-id"] == "mine-2"
+            with pytest.raises(grpc.RpcError) as refused:
+                method(channel, INFER)(asked(text="hello"), timeout=60.0)
+            assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
 def test_who_has_no_good_token_is_refused_by_envoy_in_penstocks_shape_and_probes_and_documents_need_none(

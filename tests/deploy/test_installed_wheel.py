@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 from server import BANNER, call
 
 ROOT = Path(__file__).parents[2]
-EXTRAS = {"redis", "jwt", "postgres", "grpc", "all"}
+EXTRAS = {"redis", "jwt", "postgres", "grpc", "ws", "all"}
 PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
 
 

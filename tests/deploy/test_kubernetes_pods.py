@@ -6,15 +6,20 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
+from urllib.parse import urlsplit
 
 import pytest
-from manifests import SECRET, Pod, pods
+from manifests import SECRET, Pod, of_kind, pods
 
 from installation import Member
+from penstock.cli.app import COMMANDS
 from redis_servers import VALKEY, redis_server
 from server import PENSTOCK, Answer, call, eventually
 
-ROLES = ("gateway", "batcher", "worker")
+# Production with KEDA: there the autoscaler needs no API server.
+OVERLAY = "keda"
+ROLES = [role for role in ("gateway", "batcher", "worker", "autoscaler") if role in COMMANDS]
 BEARER = {"authorization": f"Bearer {SECRET['admin-token']}"}
 
 
@@ -50,10 +55,10 @@ class Running:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Running]]:
     """One pod of each role. Only addresses differ: ports are free ones, and Valkey is one of the tests."""
     folder = tmp_path_factory.mktemp("pods")
-    found = {pod.role: pod for pod in pods("production") if pod.ours}
+    found = {pod.role: pod for pod in pods(OVERLAY) if pod.ours}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
     with ExitStack() as stack:
-        (valkey,) = [pod for pod in pods("production") if pod.role == "valkey"]
+        (valkey,) = [pod for pod in pods(OVERLAY) if pod.role == "valkey"]
         words = [word for word in valkey.container["args"][1:] if word not in ("--dir", "/data")]
         expanded = [
             valkey.environment()["REDISCLI_AUTH"] if word == "$(REDISCLI_AUTH)" else word for word in words
@@ -91,6 +96,24 @@ def test_each_pod_answers_its_probes_without_a_token_and_all_else_only_with_it(
         assert call(each.process.admin_url, "POST", "/drain").status == 401
 
 
+@pytest.mark.skipif("autoscaler" not in ROLES, reason="there is no `penstock autoscaler` yet")
+def test_the_autoscaler_tells_keda_where_it_asks_how_many_workers_there_should_be(
+    cluster: dict[str, Running],
+) -> None:
+    (scaled,) = of_kind(OVERLAY, "ScaledObject")
+    (trigger,) = scaled["spec"]["triggers"]
+    said = trigger["metadata"]
+    address = urlsplit(said["url"])
+    autoscaler = cluster["autoscaler"]
+    assert (address.hostname, address.port) == (
+        f"{autoscaler.pod.name}.penstock",
+        autoscaler.pod.port("admin"),
+    )
+    asked = partial(call, autoscaler.process.admin_url, "GET", address.path, headers=BEARER)
+    eventually(lambda: asked().status == 200)
+    assert asked().json()[said["valueLocation"]] == 1
+
+
 def test_a_client_with_a_key_is_served(cluster: dict[str, Running]) -> None:
     gateway = cluster["gateway"].process
     assert call(gateway.url, "POST", "/v1/inference", b'{"input": "hello"}').status == 401
@@ -110,8 +133,7 @@ def test_a_client_with_a_key_is_served(cluster: dict[str, Running]) -> None:
 def test_the_hook_waits_until_nothing_is_open_and_the_signal_then_ends_the_process(
     cluster: dict[str, Running],
 ) -> None:
-    # Gateways first would leave nothing to see at the others: the order is that of a rolling restart of everything.
-    for role in ("worker", "batcher", "gateway"):
+    for role in reversed(ROLES):
         each = cluster[role]
         done = each.pre_stop()
         assert (done.returncode, done.stdout) == (0, "drained\n"), done.stderr

@@ -65,6 +65,7 @@ def test_the_document_names_every_route_with_its_errors(server: Server) -> None:
         "GET /v1/result/{task_id}",
         "DELETE /v1/result/{task_id}",
         "GET /v1/models",
+        "GET /v1/stream",
         "GET /health",
         "GET /v2",
         "GET /v2/health/live",

@@ -7,7 +7,7 @@ from penstock.doors.native_body import InferenceBody
 from penstock.doors.tei import EmbedBody
 from penstock.doors.wrong_body import LONGEST_QUOTE, in_words
 
-KNOWN = "input, model, parameters, client_id, timeout_ms"
+KNOWN = "input, model, parameters, client_id, timeout_ms, callback_url"
 
 
 def words(body: bytes, kind: type[msgspec.Struct] = InferenceBody) -> tuple[int, str]:

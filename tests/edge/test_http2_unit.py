@@ -10,11 +10,66 @@ from hypothesis import strategies as st
 
 from edge_kit import Client, EchoApp, edge_with, in_virtual_time, settle
 from http2_client import Http2Client
+from penstock.edge.answer import Answer
 from penstock.edge.bounds import BULK, State
 from penstock.edge.http2 import Http2Connection
 from penstock.testing import run_virtual
 
 MIB = 2**20
+
+# ---- answers in parts ------------------------------------------------------------------------------------------
+
+
+@in_virtual_time
+async def test_an_answer_in_parts_comes_as_they_are_sent_and_ends_with_the_last() -> None:
+    app = EchoApp(at_once=False)
+    line = line_to(app)
+    number = line.get("/parts")
+    parts = app.asked[0].connection.begin(Answer(200, [("content-type", "text/plain")], b""))
+    assert parts is not None
+    heard = line.answer(number)
+    assert (heard.status, heard.body, heard.ended) == (200, b"", False)
+    assert "content-length" not in heard.headers
+    for part in (b"one ", b"two "):
+        parts.send(part)
+    assert (line.answer(number).body, heard.ended) == (b"one two ", False)
+    parts.end(b"three")
+    heard = line.answer(number)
+    assert (heard.body, heard.ended) == (b"one two three", True)
+    assert line.edge.unsent.total == 0
+
+
+@in_virtual_time
+async def test_a_large_last_part_waits_for_the_window_of_its_client() -> None:
+    app = EchoApp(at_once=False)
+    line = line_to(app)
+    number = line.get("/parts")
+    parts = app.asked[0].connection.begin(Answer(200, [], b""))
+    assert parts is not None
+    parts.send(b"x" * 100_000)
+    parts.end(b"y" * MIB)
+    await settle()
+    heard = line.answer(number)
+    assert (heard.body, heard.ended) == (b"x" * 100_000 + b"y" * MIB, True)
+    assert line.edge.unsent.total == 0
+
+
+@in_virtual_time
+async def test_a_client_that_resets_its_stream_is_told_of_while_parts_are_sent() -> None:
+    app = EchoApp(at_once=False)
+    line = line_to(app)
+    number = line.get("/parts")
+    asked = app.asked[0]
+    parts = asked.connection.begin(Answer(200, [], b""))
+    assert parts is not None
+    parts.send(b"one")
+    line.machine.reset_stream(number)
+    line.talk()
+    assert asked.times_left == 1
+    parts.send(b"two")
+    parts.end(b"three")
+    assert asked.connection.begin(Answer(200, [], b"")) is None
+
 
 # ---- many at once ----------------------------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ from starlette.routing import Route
 from edge_kit import Client, get, in_virtual_time, settle
 from penstock.admin.guard import Guard
 from penstock.edge.edge import EdgeLimits
+from penstock.edge.http1_open_ended import MOST_WAITING
 from penstock.server.admin_plane import MOST_AT_ONCE, AdminConnection, AdminEdge, AdminPlane
-from penstock.server.exchange import MOST_WAITING
 
 
 class Source:

@@ -128,3 +128,13 @@ def test_bytes_go_to_the_function_and_come_back_through_every_gateway_task_and_c
     mixed = msgspec.msgpack.encode({"input": [b"x", {"a": 1}]})
     answer = installed.ask("gateway-2", "POST", "/v1/inference", mixed, content_type="application/msgpack")
     assert answer.json()["output"] == ["eA==", {"a": 1}]
+
+
+def test_a_task_is_followed_at_any_gateway(installed: Up) -> None:
+    task = ask(installed, ["followed"], prefer="respond-async").json()["task_id"]
+    followed = installed.ask("gateway-2", "GET", f"/v1/result/{task}?stream=1")
+    assert followed.headers["content-type"] == "text/event-stream"
+    names = [line for line in followed.body.decode().splitlines() if line.startswith("event: ")]
+    assert (names[-1], {*names[:-1]} <= {"event: status"}) == ("event: result", True)
+    last = followed.body.decode().rpartition("data: ")[2]
+    assert json.loads(last)["output"] == ["followed"]

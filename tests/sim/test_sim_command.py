@@ -261,3 +261,37 @@ def test_the_floor_is_that_of_the_theory(
 
 def test_at_capacity_there_is_no_floor() -> None:
     assert floor(parse_service("100ms"), 6, 32, 1920) is None
+
+
+def test_zones_are_compared_and_what_crossed_is_told() -> None:
+    found = simulated("--rate", "1200", "--zones", "3")
+    assert set(found) == {"deadline", "pool", "never"}
+    assert found["deadline"]["crossed_share"] == found["never"]["crossed_share"] == 0.0
+    assert found["pool"]["crossed_share"] > 0.5
+    lost = simulated("--rate", "1100", "--zones", "a=1,b=1,c=1", "--lose", "c@1s", "--spill", "deadline")
+    assert lost["accepted_failed"] == 0
+    assert lost["inherited"] > 0
+    shown = CliRunner().invoke(
+        app, [*CASE_A, *SHORT, "--zones", "2", "--lose", "a@1s", "--spill", "deadline"]
+    )
+    assert " back" in shown.output
+
+
+def test_what_is_wrong_with_zones_is_said_in_one_line() -> None:
+    assert "divided evenly among 4" in mistake(*CASE_A, *SHORT, "--zones", "4")
+    assert "2 to 26 zones" in mistake(*CASE_A, *SHORT, "--zones", "1")
+    assert "a=0.6,b=0.4" in mistake(*CASE_A, *SHORT, "--zones", "a=1")
+    assert "a=0.6,b=0.4" in mistake(*CASE_A, *SHORT, "--zones", "a=x,b=1")
+    assert "deadline, pool, never" in mistake(*CASE_A, *SHORT, "--zones", "2", "--spill", "often")
+    assert "a@30s" in mistake(*CASE_A, *SHORT, "--zones", "2", "--lose", "c@1s")
+    assert "one --policy" in mistake(*CASE_A, *SHORT, "--zones", "2", "--policy", "paced,greedy")
+
+
+def test_cells_are_counted_for_each_decade() -> None:
+    options = ["--service", "100ms", "--max-batch", "32", "--rate", "200000", "--cells"]
+    result = CliRunner().invoke(app, [*options, "--json", "-"])
+    rows = json.loads(result.stdout)
+    assert [row["rate"] for row in rows] == [1e3, 1e4, 1e5, 2e5]
+    assert [row["cells"] for row in rows] == [1, 1, 2, 4]
+    assert [row["limit"] for row in rows] == ["", "", "requests", "requests"]
+    assert all(100.0 <= row["cell_p99_ms"] < 150.0 for row in rows)

@@ -166,6 +166,10 @@ class Named:
         str, "redis.name", "--name", default="its role",
         about="What to call it in logs and lists; a few letters are added.",
     )  # fmt: skip
+    zone = setting(
+        str, "server.zone", default="none",
+        about="Where it stands, such as eu-1a: batches stay in their zone while that can do them in time.",
+    )  # fmt: skip
 
 
 class Logs:

@@ -15,6 +15,8 @@ from rich.console import Console
 from penstock.bench.options import parse_clients
 from penstock.cli.options import seconds_of
 from penstock.cli.progress import Line
+from penstock.cli.sim_cells import show_cells
+from penstock.cli.sim_zones import compare_zones
 from penstock.config import load
 from penstock.config.sections import POLICY_NAMES
 from penstock.errors import UserMistake
@@ -101,6 +103,20 @@ def sim(
     warmed: Annotated[
         bool, typer.Option("--warmed", help="Each GPU has run every size before, as in a server's warm-up.")
     ] = False,
+    zones: Annotated[
+        str | None,
+        typer.Option(show_default="one", help="Zones: 3, or with shares of the traffic: a=0.6,b=0.4."),
+    ] = None,
+    round_trip: Annotated[str, typer.Option(help="With --zones: from one zone to another and back.")] = "2ms",
+    spill: Annotated[
+        str, typer.Option(help="With --zones: deadline, pool or never; several are compared.")
+    ] = "deadline,pool,never",
+    lose: Annotated[
+        str | None, typer.Option(show_default=False, help="With --zones: one is lost then, as in a@30s.")
+    ] = None,
+    cells: Annotated[
+        bool, typer.Option("--cells", help="What limits over one Redis at each decade up to --rate.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 0,
     config: Annotated[
         Path | None,
@@ -162,7 +178,19 @@ def sim(
             settings, name, shares=shares, timeout=None if timeout_ms is None else timeout_ms / 1000,
             tenants=tenants, admission=admission, warmed=warmed, seed=seed,
         )  # fmt: skip
+    if cells:
+        show_cells(next(iter(scenarios.values())), rate, json)
+        return
     schedule = make_schedule(traffic)
+    if zones is not None:
+        if len(scenarios) > 1:
+            raise UserMistake("with --zones, choose one --policy")
+        [scenario] = scenarios.values()
+        compare_zones(
+            scenario, schedule, traffic.warmup,
+            zones=zones, round_trip=round_trip, spill=spill, lose=lose, json=json,
+        )  # fmt: skip
+        return
     errors = Console(stderr=True)
     findings: dict[str, Finding] = {}
     with _Progress(errors, len(schedule.times)) if errors.is_terminal else nullcontext() as progress:

@@ -29,7 +29,7 @@ from penstock.sim.study import costs_of
 
 WARM_UP = 2.0  # seconds that are simulated and not counted, and at most this part of a trace:
 WARM_UP_PART = 0.1
-FEWEST, MOST = 20_000, 100_000  # requests in one simulation
+FEWEST, MOST = 20_000, 50_000  # requests in one simulation
 SHORTEST, SHORTEST_BURSTY = 30.0, 60.0  # seconds
 SHOWN = 4  # sizes of batches, beside the smallest and the largest
 UNNAMED = "NAME"  # of a model that no configuration names

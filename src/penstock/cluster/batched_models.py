@@ -9,10 +9,12 @@ from dataclasses import replace
 
 from penstock.cluster.announcements import with_model
 from penstock.cluster.borrowing import Borrower
+from penstock.cluster.spilling import Spiller
 from penstock.config import Config
 from penstock.core.admission import Admission
 from penstock.core.batcher import Batcher
 from penstock.core.forecast import backlog_seconds
+from penstock.core.lending import NOTHING, Loan
 from penstock.core.queued import Sealed
 from penstock.core.rules import BatchingRules
 from penstock.from_config.rules import admission_rules, batching_rules, capacity_rules
@@ -41,14 +43,15 @@ class BatchedModels:
         deliver: Callable[[Sequence[Reply]], None],
         send: Callable[[WorkerId, Sealed], None],
         is_gone: Callable[[str], bool],
+        zone_of: Callable[[str], str],
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
     ) -> None:
         """`on_model` is told of each new model. `deliver` is given the replies of all pumps, and `send` their
-        batches. `is_gone`: says whether a slot is known to have gone."""
+        batches. `is_gone`: says whether a slot is known to have gone. `zone_of`: says in which zone a slot is."""
         self._config, self._bus, self._loops = config, bus, loops
         self._observer, self._on_model = observer, on_model
-        self._deliver, self._send, self._is_gone = deliver, send, is_gone
+        self._deliver, self._send, self._is_gone, self._zone_of = deliver, send, is_gone, zone_of
         self._loop, self._clock = loop, clock
         self._announced: dict[str, ModelAnnouncement] = {}  # as workers announced them last
         self._in_force: dict[str, ModelAnnouncement] = {}  # those that the pumps go by
@@ -57,6 +60,7 @@ class BatchedModels:
         self._share = 0.0  # the part of all requests that comes here, by the shards we lease
         self.pumps: dict[str, Pump] = {}
         self.admissions: dict[str, Admission] = {}
+        self._spillers: dict[str, Spiller] = {}  # of models of which another zone has lent a worker
 
     def look(self, models: Mapping[str, ModelAnnouncement]) -> None:
         """Take in what is announced now."""
@@ -69,7 +73,25 @@ class BatchedModels:
         """Take in which part of all requests comes here, so that each pump counts on that part of the workers."""
         self._share = share
         for pump in self.pumps.values():
-            pump.batcher.share = share
+            if pump.batcher.share != share:
+                pump.batcher.share = share
+
+    def take_loans(self, loans: Mapping[str, Loan]) -> None:
+        """Take in what other zones lend, by model."""
+        for name, pump in self.pumps.items():
+            loan = loans.get(name, NOTHING)
+            pump.batcher.other_zones_lend(loan.workers, ours=loan.lends)
+            spiller = self._spillers.get(name)
+            if spiller is None and loan.zones:
+                spiller = self._spillers[name] = self._spiller(name, pump)
+            if spiller is not None:
+                spiller.ask(loan.zones)
+
+    def _spiller(self, name: str, pump: Pump) -> Spiller:
+        line = self._bus.credits(self._config.server.zone)
+        spiller = Spiller(name, pump, line, self._send, self._is_gone, self._zone_of, self._clock)
+        self._loops.keep(f"the spiller of {name}", spiller.run)
+        return spiller
 
     def _meet(self, name: str, said: ModelAnnouncement) -> None:
         if name in self.pumps:
@@ -114,7 +136,8 @@ class BatchedModels:
         admission = Admission(batcher, admission_rules(config), self._capacity)
         self._on_model(name)
         pump = Pump(batcher, self._deliver, self._observer, self._loop, self._clock)
-        borrower = Borrower(name, pump, self._bus.credits(), self._send, self._is_gone, self._clock)
+        line = self._bus.credits(self._config.server.zone)
+        borrower = Borrower(name, pump, line, self._send, self._is_gone, self._clock, zone_of=self._zone_of)
         batcher.share = self._share
         # Only now, when all of it is there: others look for the pump first, and then expect the rest.
         self._in_force[name] = said
@@ -133,8 +156,9 @@ class BatchedModels:
             queue_depth=batcher.waiting,
             requests_per_second=round(batcher.rate(now), 3),
             **capacity_health(batcher, self._capacity),
-            workers_healthy=batcher.fleet.healthy,
+            workers_healthy=batcher.fleet.everywhere,
             backlog_seconds=round(backlog_seconds(batcher, now), 3),
+            late=batcher.wants_abroad(now),
             padded_share=round(batcher.padded_share, 4),
         )
 

@@ -20,6 +20,7 @@ from penstock.cluster.letter_writer import LetterWriter
 from penstock.cluster.member import Member
 from penstock.cluster.watchdog import Watchdog
 from penstock.cluster.workers_seen import WorkersSeen
+from penstock.cluster.zones import is_zoned, loans_of, zones_of
 from penstock.config import Config
 from penstock.core.queued import Queued, Sealed
 from penstock.errors import StoreDown
@@ -30,6 +31,7 @@ from penstock.ports.records import Records
 from penstock.ports.shards import Shards
 from penstock.runtime.observers import Observers
 from penstock.runtime.pump import Pump
+from penstock.shard_plan import shards_at_home
 from penstock.types import Failure, Outcome, Refusal, Reply, Result, WorkerId
 from penstock.words.heartbeats import BatcherHeartbeat
 from penstock.words.messages import Finished, Message
@@ -64,7 +66,8 @@ class BatcherMember(Member):
         self._shards = shards.number
         self._tiers = len(config.tiers.levels)
         self._batchers: set[str] = set()  # the batchers that were there when we last looked
-        self.leases = shards.leases(self.name, self.alive("batchers"))
+        self._zoned = False  # whether there were several zones when we last looked
+        self.leases = shards.leases(self.name, self.alive("batchers"), self._zone_of)
         self.intake = shards.intake(self.name, clock, self.leases, self.alive("batchers"), Queued)
         self.dispatcher = Dispatcher(bus.post, records.endings, self.name, clock)
         self._models = BatchedModels(
@@ -76,11 +79,12 @@ class BatcherMember(Member):
             self._deliver,
             self._send,
             self._is_gone,
+            self._zone_of_slot,
             loop,
             clock,
         )
         self._pumps, self._admissions = self._models.pumps, self._models.admissions
-        self._workers = WorkersSeen(self.registry, self._pumps)
+        self._workers = WorkersSeen(self.registry, self._pumps, self.zone)
         self._watchdog = Watchdog(self._pumps, bus.heartbeat, bus.lease, clock)
         self._listen()
 
@@ -94,7 +98,7 @@ class BatcherMember(Member):
         self.intake.on_unreadable = self.dispatcher.refuse
         self.leases.on_gained = self.leases.on_lost = self._shards_changed
         self.registry.on_changed = self._look_around
-        self.registry.on_heard = self._workers.look
+        self.registry.on_heard = self._look_at_workers
 
     async def begin(self) -> None:
         self._look_around()
@@ -115,7 +119,7 @@ class BatcherMember(Member):
     def _look_around(self) -> None:
         """Take in what has changed in the registry: models, workers, other batchers."""
         self._models.look(self.registry.models)
-        self._workers.look()
+        self._look_at_workers()
         self._workers.miss()
         batchers = set(self.registry.members["batchers"])
         if batchers != self._batchers:
@@ -123,9 +127,28 @@ class BatcherMember(Member):
             self.leases.batchers_changed()
         self.intake.shards_changed()
 
+    def _look_at_workers(self) -> None:
+        """Take in how the workers stand, and what other zones lend."""
+        self._workers.look()
+        before, self._zoned = self._zoned, is_zoned(self.registry)
+        if before or self._zoned:
+            self._take_share()
+            self._models.take_loans(loans_of(self.registry, self.zone))
+
     def _shards_changed(self, shard: int) -> None:
-        self._models.take_share(len(self.leases.owned) / self._shards)
+        self._take_share()
         self.intake.shards_changed()
+
+    def _take_share(self) -> None:
+        """Work out which part of the requests of our zone comes here, by the shards that we lease."""
+        zones = {*zones_of(self.registry, "batchers"), self.zone}
+        home = shards_at_home(self._shards, zones, self.zone)
+        self._models.take_share(min(1.0, len(self.leases.owned) / len(home)))
+
+    def _zone_of(self, batcher: str) -> str:
+        """The zone of a batcher; our own, if it is we or nobody knows."""
+        said = self.registry.members["batchers"].get(batcher)
+        return self.zone if said is None or batcher == self.name else said.zone or ""
 
     # ---- requests ----------------------------------------------------------------------------------------
 
@@ -198,6 +221,9 @@ class BatcherMember(Member):
 
     def _is_gone(self, slot: str) -> bool:
         return self._workers.is_gone(slot)
+
+    def _zone_of_slot(self, slot: str) -> str:
+        return self._workers.zone_of(slot)
 
     def received(self, message: Message) -> None:
         if isinstance(message, Finished):

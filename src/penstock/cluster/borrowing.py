@@ -37,13 +37,15 @@ class Borrower:
         send: Callable[[WorkerId, Sealed], None],
         is_gone: Callable[[str], bool],
         clock: Clock,
+        zone_of: Callable[[str], str | None] = lambda slot: None,
     ) -> None:
+        """`is_gone`: says whether a slot is known to have gone; its place in the line may still be there.
+        `zone_of`: says into which zone's line a slot goes back; None: into that at home."""
         self._model = model
         self._pump = pump
         self._line = line
         self._send = send
-        # Says whether a slot is known to have gone. Its place in the line may still be there.
-        self._is_gone = is_gone
+        self._is_gone, self._zone_of = is_gone, zone_of
         self._clock = clock
         self._wanted = asyncio.Event()
         pump.on_wants = self._wanted.set
@@ -95,6 +97,6 @@ class Borrower:
     async def _lend(self, worker: WorkerId) -> None:
         self._pump.lent(worker)
         try:
-            await self._line.post(self._model, worker)
+            await self._line.post(self._model, worker, self._zone_of(worker))
         except (StoreDown, OSError) as error:  # the worker's slot will say again that it is free
             log.debug("a worker could not be given back", extra={"error": str(error)})

@@ -54,6 +54,7 @@ class ProcessRow(Struct):
     pid: int | None
     admin: str
     last_seen: float  # seconds since it was last heard of
+    zone: str = ""
 
 
 class StoreHealth(Struct):
@@ -142,7 +143,13 @@ def still_loading(registry: Registry) -> list[str]:
 def process_rows(registry: Registry) -> list[ProcessRow]:
     return [
         ProcessRow(
-            name, kind.removesuffix("s"), said.host, said.pid, said.admin, round(registry.age(name), 3)
+            name=name,
+            role=kind.removesuffix("s"),
+            host=said.host,
+            pid=said.pid,
+            admin=said.admin,
+            last_seen=round(registry.age(name), 3),
+            zone=said.zone or "",
         )
         for kind in KINDS
         for name, said in sorted(registry.members[kind].items())

@@ -11,7 +11,7 @@ one event loop.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import nlargest
 from typing import Any
 
@@ -25,6 +25,7 @@ from penstock.cluster.inquiries import Inquiries
 from penstock.cluster.member import Member
 from penstock.cluster.task_ledger import Ledger, TaskLedger, writes_for_all
 from penstock.cluster.tasks import TaskDesk
+from penstock.cluster.zones import zones_of
 from penstock.config import Config
 from penstock.from_config.sharing import memory_of
 from penstock.from_config.tiers import limits_by_rank, tenants, tier_names
@@ -43,6 +44,7 @@ from penstock.runtime.gateway import Gateway
 from penstock.runtime.ids import random_ids
 from penstock.runtime.waiters import OUT_OF_TIME
 from penstock.runtime.wheel import Wheel
+from penstock.shard_plan import shards_at_home
 from penstock.types import REASONS, Accepted, Execution, Failure, Outcome, Reply, WorkerId
 from penstock.words.heartbeats import GatewayHeartbeat
 from penstock.words.messages import Answers, Ending, Failed, Message, Notice, Question, Told, Tried
@@ -80,6 +82,8 @@ class GatewayMember(Member):
         self._wheel = Wheel(loop, clock)
         self.publisher = shards.publisher(self.name, clock, limits.max_queue, limits.max_queue_bytes)
         self.publisher.on_failed = self._not_published
+        self._shards = shards.number
+        self._home: Collection[int] = range(self._shards)  # the shards that our requests go to
         self._room = GatewayRoom(limits.max_queue, self._whose)
         self._admission = GatewayAdmission(
             self.registry, self.publisher, self._waiting, self._room,
@@ -146,10 +150,18 @@ class GatewayMember(Member):
     # ---- who is there --------------------------------------------------------------------------------------
 
     def _look_around(self) -> None:
+        self._prefer_home()
         self._admission.look(self._clock())
         self._desks.look()
         if self._ended_tasks is not None:
             self._ended_tasks.look_again()
+
+    def _prefer_home(self) -> None:
+        """Send requests to the batchers of our zone, if there are any."""
+        home = shards_at_home(self._shards, zones_of(self.registry, "batchers"), self.zone)
+        if home != self._home:
+            self._home = home
+            self.publisher.prefer(home)
 
     def _meet(self, model: str) -> None:
         self._on_model(model)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import asdict
 
 from penstock.cluster.condition import all_worker_rows, condition_of, health_of
@@ -48,6 +49,7 @@ class Member:
         self.config = config
         self.bus = bus
         self.role = kind.removesuffix("s")
+        self.zone = config.server.zone
         self.name = _never_used_again(config.redis.name, self.role)
         self.started: asyncio.Future[None] = loop.create_future()
         self.mailbox = bus.mailbox(self.name)
@@ -164,6 +166,7 @@ class Member:
         said = self.describe()
         said.host, said.pid, said.parent = host, os.getpid(), os.getppid()
         said.admin, said.draining, said.tells = admin, self._retired, True
+        said.zone = self.zone or UNSET
         return said
 
     def retire(self) -> None:
@@ -209,7 +212,9 @@ class Member:
         return {"status": condition_of(self.registry) if well else UNHEALTHY, "draining": self._retired}
 
     def health(self) -> dict[str, Any]:
-        return {"role": self.role, "name": self.name, **self.condition(), **asdict(health_of(self.registry))}
+        zone = {"zone": self.zone} if self.zone else {}
+        mine = {"role": self.role, "name": self.name, **zone}
+        return {**mine, **self.condition(), **asdict(health_of(self.registry))}
 
     def store_gauges(self) -> StoreGauges:
         registry = self.registry

@@ -51,7 +51,14 @@ class WorkerMember(Member):
         self._observer = observer
         report = WorkerPost(bus.post, endings)
         self._slots = WorkerSlots(
-            config, self.name, make_backends, bus.credits(), report, observer, self._slot_started, clock
+            config,
+            self.name,
+            make_backends,
+            bus.credits(self.zone),
+            report,
+            observer,
+            self._slot_started,
+            clock,
         )
         self._not_started = set(config.models)
         self._first_started: asyncio.Future[None] = loop.create_future()

@@ -19,9 +19,10 @@ MOST_DEPARTED = 1000  # processes that are remembered as gone
 
 
 class WorkersSeen:
-    def __init__(self, registry: Registry, pumps: Mapping[str, Pump]) -> None:
-        """`pumps`: by the name of the model."""
+    def __init__(self, registry: Registry, pumps: Mapping[str, Pump], zone: str = "") -> None:
+        """`pumps`: by the name of the model. `zone`: that of this batcher."""
         self._registry = registry
+        self._zone = zone
         self._pumps = pumps
         self._slots: dict[str, dict[WorkerId, str]] = {}  # by worker process: the model of each of its slots
         self._warmed: dict[WorkerId, WarmUp] = {}  # what was last heard of the warm-up of each slot
@@ -30,7 +31,7 @@ class WorkersSeen:
     def look(self) -> None:
         """Take in the registry. Called with every heartbeat."""
         for process, said in self._registry.members["workers"].items():
-            self._see(process, said.slots)
+            self._see(process, said.slots, abroad=(said.zone or "") != self._zone)
 
     def miss(self) -> None:
         """Note the workers that are no longer in the registry: they have left."""
@@ -58,12 +59,17 @@ class WorkersSeen:
         process = process_of(slot)
         return process in self._departed or slot not in self._slots.get(process, ())
 
+    def zone_of(self, slot: str) -> str:
+        """The zone of a slot's process, or our own if that is not known any more."""
+        said = self._registry.members["workers"].get(process_of(slot))
+        return self._zone if said is None else said.zone or ""
+
     def pump_of(self, slot: str) -> Pump | None:
         """The pump of the model that a slot runs."""
         name = SlotName.parse(slot)
         return None if name is None else self._pumps.get(name.model)
 
-    def _see(self, process: str, slots: Mapping[WorkerId, SlotReport]) -> None:
+    def _see(self, process: str, slots: Mapping[WorkerId, SlotReport], *, abroad: bool) -> None:
         self._departed.pop(process, None)  # if it was thought gone, it was only cut off for a while
         known, silent = self._slots.setdefault(process, {}), self._registry.is_silent(process)
         for slot, said in slots.items():
@@ -73,7 +79,7 @@ class WorkersSeen:
             known[slot] = said.model
             if said.warm_up or said.warm_up_too_large is not None:
                 self._hear_of_warm_up(pump, slot, said)
-            pump.batcher.worker_takes(slot, one_at_a_time=not said.runs_ahead)
+            pump.batcher.worker_takes(slot, one_at_a_time=not said.runs_ahead, abroad=abroad)
             worker = pump.batcher.fleet.workers.get(slot)
             if silent:
                 if worker is not None and worker.ready:

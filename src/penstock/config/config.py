@@ -23,6 +23,7 @@ from penstock.config.sections import (
     Tls,
     Trace,
     Tracing,
+    Webhooks,
 )
 from penstock.config.time_limits import PARTS, TimeLimits, decide, time_limits
 from penstock.config.toml import KeyPath, dotted
@@ -52,6 +53,7 @@ class Config:
     redis: Redis = Redis()  # noqa: RUF009
     limits: Limits = Limits()  # noqa: RUF009
     idempotency: Idempotency = Idempotency()  # noqa: RUF009
+    webhooks: Webhooks = Webhooks()  # noqa: RUF009
     timeouts: Timeouts = Timeouts()  # noqa: RUF009
     retries: Retries = Retries()  # noqa: RUF009
     tiers: Tiers = field(default_factory=Tiers)

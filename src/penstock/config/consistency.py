@@ -5,11 +5,12 @@ contradictions. `penstock check` and the servers report doubts: settings that ar
 import re
 from collections import Counter
 from collections.abc import Iterator
+from ipaddress import ip_network
 from urllib.parse import urlsplit
 
 from penstock.config.config import DEFAULT, Config
 from penstock.config.schema import did_you_mean
-from penstock.config.sections import SUM, GrpcEndpoint, HttpEndpoint, Model
+from penstock.config.sections import SUM, GrpcEndpoint, HttpEndpoint, Model, Webhooks
 from penstock.config.time_limits import PARTS, decide
 from penstock.config.toml import dotted, toml
 from penstock.errors import UserMistake
@@ -53,6 +54,7 @@ def _contradictions(config: Config) -> Iterator[tuple[str, str]]:
         )
     if config.tracing.endpoint and not is_http_url(config.tracing.endpoint):
         yield "tracing.endpoint", "must be a URL such as http://127.0.0.1:4318"
+    yield from _webhook_contradictions(config.webhooks)
     yield from _tier_contradictions(config)
     marked = [name for name, model in config.models.items() if model.default]
     for name in marked[1:]:
@@ -62,6 +64,18 @@ def _contradictions(config: Config) -> Iterator[tuple[str, str]]:
         )
     for name, model in config.models.items():
         yield from _model_contradictions(name, model)
+
+
+def _webhook_contradictions(webhooks: Webhooks) -> Iterator[tuple[str, str]]:
+    if webhooks.allow and not webhooks.secret:
+        yield "webhooks.secret", "is needed: whoever is called must be able to tell us from others"
+    if webhooks.base > webhooks.max:
+        yield "webhooks.base", f"must not be above webhooks.max, {write_duration(webhooks.max)}"
+    for network in webhooks.private:
+        try:
+            ip_network(network)
+        except ValueError:
+            yield "webhooks.private", f"has '{network}', which is no network such as 10.0.0.0/8"
 
 
 def is_http_url(text: str) -> bool:

@@ -64,6 +64,9 @@ class Server:
     log_level: Annotated[str, Choice(("debug", "info", "warning", "error"))] = "info"
     log_format: Annotated[str, Choice(("auto", "json", "text"))] = "auto"  # auto: text on a terminal
     log_requests: Annotated[float, Number(0, 1)] = 0.0  # the share of requests that get a line in the log
+    zone: FreeText = (
+        ""  # where a process over Redis stands: its batches stay there while that zone can do them
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +81,13 @@ class Api:
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """Which doors are open for clients of other servers. The native doors always are."""
+    """Which doors are open beside the native ones, which always are."""
 
     openai: Switch = True  # /v1/embeddings, /v1/completions, /v1/models/{model}
     open_inference: Switch = True  # /v2, as Triton and KServe have it
     tei: Switch = True  # /embed, /rerank, /predict
     rerank: Switch = True  # /v1/rerank, /v2/rerank
+    websocket: Switch = True  # /v1/stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +223,8 @@ class Limits:
     result_ttl: Span = 600.0
     max_long_poll: SpanOrNone = 30.0
     max_asks: Positive = 1024  # of one call: as many inputs as a list of them may have
+    max_stream_asks: Positive = 1024  # in flight on one WebSocket
+    stream_idle_timeout: Span = 600.0  # of a WebSocket on which nothing is asked
     max_lanes: Positive = 256
     max_cache_entries: Positive = 50_000  # answers of deterministic models that a gateway remembers
     max_cache_bytes: Bytes = 64 * MIB
@@ -231,6 +237,20 @@ class Idempotency:
     ttl: Span = 24 * 3600.0
     max_keys: Positive = 100_000  # for `penstock serve`, pending and kept; gateways have theirs in Redis
     max_bytes: Bytes = 512 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Webhooks:
+    """Who may be told how a task has ended."""
+
+    allow: Annotated[tuple[str, ...], Origins()] = ()  # what may be called; empty: nobody is
+    private: Annotated[tuple[str, ...], Ids()] = ()  # networks that may be called although they are private
+    secret: Annotated[str, Secret()] = field(default="", repr=False)  # signs each message
+    attempts: Annotated[int, Whole(1, 20)] = 8  # in all, the first included
+    base: Span = 5.0
+    max: Span = 600.0
+    timeout: Span = 10.0  # of one attempt
+    max_pending: Positive = 10_000  # promised, and neither delivered nor given up
 
 
 @dataclass(frozen=True, slots=True)

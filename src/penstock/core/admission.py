@@ -176,12 +176,12 @@ class Admission:
         calm.waiting = 0.0
         before = calm.overtaking.rate(now) + gate.kept_from(tier, now) + batcher.used_up(now)
         calm.overtaken = min(1.0 - LEAST_LEFT, before)
-        if not fleet.healthy or batcher.lanes.crowded:
+        if not (fleet.healthy or fleet.loan) or batcher.lanes.crowded:
             return
         most, calm.more = gate.room(tier, now)
         waiting = min(calm.again, most, self._max_queue)
         # A request with this much time is in time even behind everything that waits, if all workers just started.
-        rate = curve.best_size * fleet.counted * (1.0 - calm.overtaken)
+        rate = curve.best_size * fleet.reach * (1.0 - calm.overtaken)
         last = curve.worst + curve.best_seconds * waiting / (rate * SURE)
         calm.needs = max(last, gate.needs(tier, waiting, now))
         calm.waiting = waiting - batcher.delivery.waiting

@@ -7,8 +7,8 @@ is handed ahead that would not go just so in a moment:
 - It is full: by the policy, and no larger one would be better. As much waits for every other worker that has
   nothing to go on with, so that none of them has a use for it, whichever is idle first.
 - Its worker should end within `LEAD`, and all that waits can make it behind that.
-- Its worker can take a batch while it runs one, has answered since it started, has failed nothing since it last
-  succeeded, is not nearly full, and runs nothing that is tried again or feared.
+- Its worker is at home, can take a batch while it runs one, has answered since it started, has failed nothing since
+  it last succeeded, is not nearly full, and runs nothing that is tried again or feared.
 - No worker is idle, no retry waits, and nobody is set apart. Those go first, and want workers that are idle.
 - Where batchers share the workers, a batcher has batches ahead at no more workers than its share. A worker that is
   handed batch after batch works for nobody else. Requests have waited for `ASKED`, so that the credit of an idle
@@ -76,6 +76,7 @@ class Ahead:
         return (
             worker.ahead is None
             and not worker.one_at_a_time
+            and not worker.abroad
             and worker.ready
             and bool(worker.met)
             and not worker.failures

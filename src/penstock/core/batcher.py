@@ -2,7 +2,7 @@
 
 Events (each O(log n)):   offer  withdraw  finished  drain  worker_ready  worker_gone  worker_removed
                           worker_loading
-where workers are shared: worker_known  worker_lent  worker_doubted
+where workers are shared: worker_known  worker_lent  worker_doubted  worker_takes  other_zones_lend
 Decision:                 step(now) → what to send, what to answer, and when to ask again
 
 `runtime/pump.py` passes on the events and carries out what `step` returns. The simulator does the same.
@@ -17,7 +17,8 @@ Rules
 - The learned times are doubted once nothing has run for a while: then a request goes although it looks too late.
   Otherwise one slow batch could make every deadline look hopeless, and no batch would ever show that this is wrong.
 - If a worker is idle and something waits, `wake` is set: no wake-up is ever lost. If something waits and no idle
-  worker may take it, `wants_worker` says so. In a shared fleet the caller then takes a credit.
+  worker may take it, `wants_worker` says so. In a shared fleet the caller then takes a credit. Where there are
+  zones, `wants_abroad` says whether it may be one of another zone.
 - Every request offered leaves exactly once: in a reply, or by `withdraw`.
 """
 
@@ -30,6 +31,7 @@ from penstock.core.parts import Parts
 from penstock.core.queued import Queued
 from penstock.core.rules import BatchingRules
 from penstock.core.sealing import Sealing
+from penstock.core.spill import late_at_home
 from penstock.core.turns import may_open
 from penstock.types import (
     Failure,
@@ -114,12 +116,21 @@ class Batcher:
         self.fleet.count_on(share)
 
     def wants_worker(self, now: Seconds) -> bool:
-        """Whether something waits, and no idle worker may take it. Ask this after a step."""
-        return (
+        """Whether something waits, and no idle worker may take it. Ask this after a step. While our zone lends
+        workers, and we have as many as are left to us, only a full batch wants another, or what would be late."""
+        wants = (
             self.caution.due(self.delivery, now)
             or (self.depth.total > 0 and not self.fleet.idle)
             or self.caution.apart_due(now)
         )
+        if wants and self.fleet.leaves_the_rest:
+            return self.waiting >= self.curve.best_size or late_at_home(self.parts, now)
+        return wants
+
+    def wants_abroad(self, now: Seconds) -> bool:
+        """Whether something waits that no idle worker may take, and the workers at home cannot do it in time. Ask
+        this after a step."""
+        return self.wants_worker(now) and late_at_home(self.parts, now)
 
     def spare(self, now: Seconds) -> list[WorkerId]:
         """The workers whose credits are to be given back: nothing waits for them, or their breaker is open."""
@@ -181,9 +192,17 @@ class Batcher:
         self.changes += 1
         self.fleet.known(worker)
 
-    def worker_takes(self, worker: WorkerId, *, one_at_a_time: bool) -> None:
-        """Note whether the worker may be handed a batch while it runs one."""
+    def worker_takes(self, worker: WorkerId, *, one_at_a_time: bool, abroad: bool = False) -> None:
+        """Note whether the worker may be handed a batch while it runs one, and whether it is in another zone."""
         self.fleet.workers.setdefault(worker, Worker(worker)).one_at_a_time = one_at_a_time
+        self.fleet.is_in_zone(worker, abroad=abroad)
+
+    def other_zones_lend(self, workers: float, *, ours: float = 0.0) -> None:
+        """Batchers of our zone may count on so many workers of other zones, all together. `ours`: on so many of our
+        own they may not, since others use them."""
+        if (workers, ours) != (self.fleet.loan, self.fleet.lends):
+            self.changes += 1
+            self.fleet.borrows(workers, ours)
 
     def worker_lent(self, worker: WorkerId) -> None:
         """The worker's credit was given back."""

@@ -146,6 +146,11 @@ class Buffer:
                     found = oldest
         return found
 
+    def newest(self) -> Queued | None:
+        """The request that came last of those that wait."""
+        found = [tier.by_urgency.newest() for tier in self._tiers if tier.waiting]
+        return max(found, key=_arrival, default=None)
+
     def most_urgent(self, horizon: Seconds) -> Queued | None:
         """The request whose time runs out first, if a batch takes `horizon`."""
         found: Queued | None = None
@@ -208,3 +213,7 @@ class Buffer:
                 elif tier.virtual < until:
                     until = tier.virtual
         return best, until, int(left * self._tiers[best].weight / (ROUNDS * weights))
+
+
+def _arrival(request: Queued) -> Seconds:
+    return request.arrival

@@ -73,6 +73,10 @@ class ByUrgency:
             requests.popleft()
         return requests[0] if requests else None
 
+    def newest(self) -> Queued:
+        """The request that came last. Something must wait."""
+        return next(request for request in reversed(self._requests) if request.waiting)
+
     def most_urgent(self, horizon: Seconds) -> Queued | None:
         """The request whose time runs out first, if a batch takes `horizon`."""
         if self._deadlines is None or self._expiries is None:

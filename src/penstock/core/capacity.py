@@ -1,7 +1,8 @@
 """How much the workers can do, and the queue lengths at which lower tiers are refused.
 
 The capacity of a fleet is the number of its healthy workers times the throughput they have shown at full batches. A
-batcher counts on its own share of that. Admission asks this when it holds lower tiers back, and `/internal/health`
+batcher counts on its own share of that; where there are zones, on its share of its zone and of what others lend.
+Admission asks this when it holds lower tiers back, and `/internal/health`
 shows it (`runtime/model_condition.py`).
 """
 
@@ -35,21 +36,25 @@ class DepthLimits(NamedTuple):
 
 
 def fleet_capacity(batcher: Batcher) -> float:
-    """Requests a second that all healthy workers can do; 0 while there are none, or no batch has been seen."""
-    curve = batcher.curve
-    if not curve.best_seconds:
-        return 0.0
-    return curve.best_size / curve.best_seconds * batcher.fleet.healthy
+    """Requests a second that all healthy workers can do, in all zones; 0 while there are none, or no batch has been
+    seen."""
+    return _of_each(batcher) * batcher.fleet.everywhere
 
 
 def own_capacity(batcher: Batcher) -> float:
     """The part of the fleet's capacity that this batcher may count on."""
-    return fleet_capacity(batcher) * batcher.fleet.share
+    return _of_each(batcher) * batcher.fleet.own
+
+
+def _of_each(batcher: Batcher) -> float:
+    """Requests a second that one worker can do; 0 while no batch has been seen."""
+    curve = batcher.curve
+    return curve.best_size / curve.best_seconds if curve.best_seconds else 0.0
 
 
 def depth_limits(batcher: Batcher, rules: CapacityRules) -> DepthLimits:
     scale = own_capacity(batcher) / rules.reference
-    round_ = batcher.curve.best_size * batcher.fleet.healthy * batcher.fleet.share
+    round_ = batcher.curve.best_size * batcher.fleet.own
     return DepthLimits(
         max(rules.warning * scale, WARNING_ROUNDS * round_),
         max(rules.critical * scale, CRITICAL_ROUNDS * round_),

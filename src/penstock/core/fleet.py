@@ -22,6 +22,9 @@ no credit for it, and posts none in between.
 A shared worker that is away is healthy, and is idle or works for another batcher: it is not known here which. A
 batcher counts on its share of a shared fleet. While fewer workers than that are busy for it, it expects to get one
 at once.
+
+A worker abroad is in another zone. It takes a batch only if no worker at home is idle. The policies count on the
+workers at home, and the forecasts also on what other zones lend. Without zones all workers are at home.
 """
 
 from collections.abc import Callable, Iterable
@@ -40,6 +43,7 @@ LEAST_SHARE = 0.01
 @dataclass(slots=True, eq=False)
 class Worker:
     id: WorkerId
+    abroad: bool = False  # whether it is in another zone
     ready: bool = False
     held: bool = False  # whether it takes its next batch from us: always so unless the fleet is shared
     batch: Sealed | None = None
@@ -79,14 +83,21 @@ class Worker:
 class Fleet:
     __slots__ = (
         "_busy",
+        "_busy_abroad",
         "_cooldown",
         "_failures",
         "_handed",
         "_idle",
         "_ready",
+        "_ready_abroad",
         "_resting",
         "counted",
+        "everywhere",
         "healthy",
+        "lends",
+        "loan",
+        "own",
+        "reach",
         "share",
         "shared",
         "workers",
@@ -95,16 +106,24 @@ class Fleet:
     def __init__(self, breaker_failures: int, breaker_cooldown: Seconds, *, shared: bool = False) -> None:
         self.shared = shared
         self.share = 1.0  # the part of a shared fleet that this batcher may count on
+        self.loan = 0.0  # how many workers abroad all batchers of this zone may count on
+        self.lends = 0.0  # how many at home other zones use
         self.workers: dict[WorkerId, Worker] = {}
         self._ready = 0
+        self._ready_abroad = 0  # of them
         # What follows is asked for more often than it changes, so it is kept and not computed.
-        self.healthy = 0  # how many workers are ready, and not resting with an open breaker
-        # How many workers this batcher may count on. If none is healthy, as if one were about to come.
+        self.everywhere = 0  # how many workers are ready, and not resting with an open breaker
+        self.healthy = 0  # how many of them are at home
+        self.own = 0.0  # how many workers this batcher may count on, with those that are lent
+        self.reach = 1.0  # the same; if there are none, as if one were about to come
+        # How many workers at home this batcher may count on. If none is healthy, how many are lent; if there is
+        # none either, as if one were about to come.
         self.counted = 1.0
         self._failures = breaker_failures
         self._cooldown = breaker_cooldown
         self._idle: dict[WorkerId, Worker] = {}  # idle workers, in the order they became idle
         self._busy: dict[WorkerId, Worker] = {}  # busy workers, in the order they started
+        self._busy_abroad = 0  # how many of them are abroad
         self._resting: dict[WorkerId, Worker] = {}  # workers that are ready, and whose breaker is open
         self._handed = 0  # how many busy workers have their next batch
 
@@ -113,6 +132,7 @@ class Fleet:
         worker = self.workers.setdefault(worker_id, Worker(worker_id))
         if not worker.ready:
             self._ready += 1
+            self._ready_abroad += worker.abroad
             worker.ready = True
             worker.loading = False
             worker.back_at = None
@@ -139,6 +159,7 @@ class Fleet:
     def gone(self, worker_id: WorkerId, back_at: Seconds | None) -> None:
         worker = self.workers.setdefault(worker_id, Worker(worker_id))
         self._ready -= worker.ready
+        self._ready_abroad -= worker.ready and worker.abroad
         worker.ready = worker.held = worker.loading = False
         worker.pressure = 0.0
         worker.back_at = back_at
@@ -187,14 +208,15 @@ class Fleet:
         return min((w.open_until for w in self._resting.values()), default=inf)
 
     def pick(self, avoid: WorkerId | None = None) -> Worker | None:
-        """The idle worker that has rested longest, trusted ones first, never `avoid`."""
+        """The idle worker that has rested longest, trusted ones first, of these those at home, never `avoid`."""
         chosen = None
         for worker in self._idle.values():
             if worker.id == avoid:
                 continue
-            if not worker.on_probation:
+            if not worker.on_probation and not worker.abroad:
                 return worker
-            chosen = chosen or worker
+            if chosen is None or (chosen.on_probation, chosen.abroad) > (worker.on_probation, worker.abroad):
+                chosen = worker
         return chosen
 
     @property
@@ -210,21 +232,57 @@ class Fleet:
         self.share = share
         self._recount()
 
+    def borrows(self, loan: float, lends: float) -> None:
+        """So many workers abroad may be counted on by all batchers of this zone, and so many at home may not."""
+        self.loan, self.lends = loan, lends
+        self._recount()
+
+    def is_in_zone(self, worker_id: WorkerId, *, abroad: bool) -> None:
+        """Note where a worker is, before it is known to be ready. It never moves."""
+        worker = self.workers.setdefault(worker_id, Worker(worker_id))
+        if not worker.ready and worker.batch is None:
+            worker.abroad = abroad
+
     def _recount(self) -> None:
-        self.healthy = self._ready - len(self._resting)
-        self.counted = max((self.healthy or 1) * self.share, LEAST_SHARE)
+        self.everywhere = self._ready - len(self._resting)
+        abroad = self._ready_abroad and self._ready_abroad - sum(
+            [worker.abroad for worker in self._resting.values()]
+        )
+        self.healthy = self.everywhere - abroad
+        home, lent = max(0.0, self.healthy - self.lends) * self.share, self.loan * self.share
+        self.own = home + lent
+        self.reach = max(self.own or self.share, LEAST_SHARE)
+        self.counted = max(home or lent or self.share, LEAST_SHARE)
 
     @property
     def free(self) -> int:
         """How many workers are idle. In a shared fleet, workers that can be expected at once count too."""
         if not self.shared:
             return len(self._idle)
-        return max(len(self._idle), ceil(min(self.counted, self.healthy) - len(self._busy)))
+        at_once = ceil(min(self.counted, self.healthy) - len(self._busy) + self._busy_abroad)
+        return max(len(self._idle), at_once)
+
+    @property
+    def free_at_home(self) -> bool:
+        """Whether a worker at home is idle, or can be expected at once."""
+        busy = len(self._busy) - self._busy_abroad
+        if ceil(min(self.counted, self.healthy) - busy) > 0:
+            return True
+        return any(not worker.abroad for worker in self._idle.values())
+
+    @property
+    def leaves_the_rest(self) -> bool:
+        """Whether other zones use workers of this one, and as many are busy for us as we may count on."""
+        return self.lends > 0.0 and len(self._busy) - self._busy_abroad >= max(1, int(self.counted))
 
     @property
     def trusted(self) -> list[Worker]:
         """The workers that `healthy` counts."""
-        return [worker for worker in self.workers.values() if worker.ready and worker.id not in self._resting]
+        return [
+            worker
+            for worker in self.workers.values()
+            if worker.ready and not worker.abroad and worker.id not in self._resting
+        ]
 
     def kept(self, *, resting: bool) -> list[WorkerId]:
         """Credits in hand: those of workers that rest, or those of idle ones."""
@@ -236,11 +294,13 @@ class Fleet:
         worker.started = now
         worker.held = not self.shared  # a shared worker posts its credit anew, and any batcher may take that
         self._busy[worker.id] = worker
+        self._busy_abroad += worker.abroad
 
     def release(self, worker_id: WorkerId, now: Seconds) -> Worker:
         worker = self.workers[worker_id]
         worker.batch = None
         del self._busy[worker_id]
+        self._busy_abroad -= worker.abroad
         worker.batches += 1
         worker.busy_seconds += now - worker.started
         return worker
@@ -266,13 +326,14 @@ class Fleet:
         worker.batch = batch
         worker.started = now
         self._busy[worker.id] = worker
+        self._busy_abroad += worker.abroad
         return batch
 
     @property
     def unfed(self) -> int:
         """How many workers have a use for a batch more: they are busy and have nothing to go on with, or can be
         expected to be idle at once."""
-        return len(self._busy) - self._handed + self.free
+        return len(self._busy) - self._busy_abroad - self._handed + self.free
 
     @property
     def keeps_its_share(self) -> bool:
@@ -315,16 +376,19 @@ class Fleet:
             elif worker.held:
                 self._idle[worker.id] = worker
 
-    def next_free(self, expected: Callable[[int], Seconds], now: Seconds) -> Seconds | None:
+    def next_free(
+        self, expected: Callable[[int], Seconds], now: Seconds, *, at_home: bool = False
+    ) -> Seconds | None:
         """When a worker can take the next batch: now, or when the busy one that started first should be done.
+        `at_home`: leave those abroad out.
 
         None when nobody knows: all are gone and none has said when it will be back.
         """
-        if self.free:
+        if self.free_at_home if at_home else self.free or self.loan * self.share > self._busy_abroad:
             return now
         behind: Seconds | None = None
         for worker in self._busy.values():  # the first is the one that started first
-            if worker.ready:
+            if worker.ready and not (at_home and worker.abroad):
                 assert worker.batch is not None
                 free = max(now, worker.started + expected(worker.batch.size))
                 if worker.ahead is None:
@@ -332,7 +396,7 @@ class Fleet:
                 behind = behind or free + expected(worker.ahead.size)
         if behind is not None:
             return behind
-        if any(not worker.loading for worker in self._busy.values()):
+        if any(not worker.loading and not (at_home and worker.abroad) for worker in self._busy.values()):
             return now  # nothing was heard of the busy ones lately, and they may yet be done
         times = [w.open_until for w in self._resting.values()]
         times += [w.back_at for w in self.workers.values() if w.back_at is not None]

@@ -44,7 +44,7 @@ def forecast(
     free = fleet.next_free(curve, now)
     if free is None:
         return None
-    gap = curve.best_seconds / fleet.counted
+    gap = curve.best_seconds / fleet.reach
     ahead = _ahead(batcher, tier, batcher.depth.by_tier[tier] if in_tier is None else in_tier)
     seconds = curve(min(size, ahead + 1))  # as large as its batch would be if nobody else came
     if ahead >= fleet.free:  # with workers to spare, trying costs nobody anything

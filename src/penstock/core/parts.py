@@ -54,7 +54,11 @@ class Parts:
     def in_doubt(self, now: Seconds) -> bool:
         """Whether no worker is busy for us, and none has been for so long that the learned times may no longer be
         true."""
-        return now - self.last_finish > DOUBT and not self.fleet.busy and self.fleet.healthy > 0
+        return (
+            now - self.last_finish > DOUBT
+            and not self.fleet.busy
+            and self.fleet.healthy + self.fleet.loan > 0
+        )
 
     def fit_curve(self) -> None:
         """Let the curve end at the largest batch that fits into some worker. Where lengths are grouped, each class

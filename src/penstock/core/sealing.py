@@ -19,6 +19,7 @@ from penstock.core.parts import Parts
 from penstock.core.policy import POLICIES, Decision, Policy, Send, View
 from penstock.core.queued import Sealed
 from penstock.core.rules import BatchingRules
+from penstock.core.spill import latest_start
 from penstock.core.turns import Turns
 from penstock.types import Outcome, Reason, Reply, Seconds
 
@@ -63,6 +64,9 @@ class Sealing:
         if self._rules.ahead:
             wakes.append(self._seal_ahead(lanes, now, effects))
         wakes += [lane.give_up + EXPIRY_SLACK for lane in lanes]
+        if self._fleet.everywhere > self._fleet.healthy and self._parts.depth.total + self._delivery.waiting:
+            latest = latest_start(self._parts)  # then a worker abroad is asked for
+            wakes += [latest + EXPIRY_SLACK] if latest > now else []
         wake = min(wakes)
         effects.wake = wake if wake < inf else None
         return effects
@@ -299,6 +303,6 @@ class Sealing:
         self._make_ready(batch)
         if batch.apart:
             self._apart.charge(self._curve(batch.size), self._parts.workers_apart(now), now)
-        batch.sent = now
+        batch.sent, batch.crossed = now, worker.abroad
         self._fleet.assign(worker, batch, now)
         effects.dispatches.append((worker.id, batch))

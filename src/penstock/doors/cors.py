@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 from penstock.edge.answer import Answer, Fields, with_fields
 from penstock.edge.app import App
-from penstock.edge.caller import Caller, Render, nothing_asked
+from penstock.edge.caller import Caller, Parts, Render, nothing_asked
 from penstock.edge.fields import Headers
 from penstock.edge.heads import Head
+from penstock.edge.talk import Talk
 from penstock.errors import Forbidden
 from penstock.ports import Leaving
 from penstock.types import Reply
@@ -106,6 +107,12 @@ class Crossing:
 
     def respond(self, answer: Answer, tenant: str = "") -> None:
         self._caller.respond(with_fields(answer, self._fields), tenant)
+
+    def begin(self, answer: Answer, tenant: str = "") -> Parts | None:
+        return self._caller.begin(with_fields(answer, self._fields), tenant)
+
+    def switch(self, answer: Answer, talk: Talk) -> None:
+        self._caller.switch(answer, talk)
 
 
 def _is_preflight(method: bytes, headers: Headers) -> bool:

@@ -6,19 +6,30 @@ finds out who sent the request, has the door read it into asks (one ask: what a 
 passes these to the gateway. A letter is what a door reads: body, fields and address."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 
+from penstock.doors.called_back import call_for, refuse_call
 from penstock.doors.charges import Charges
-from penstock.doors.door import AskingDoor, BecomesTask, Call, Door, Inside, Letter, TellingDoor, Visit
+from penstock.doors.door import (
+    AskingDoor,
+    BecomesTask,
+    Call,
+    Door,
+    Inside,
+    Letter,
+    TalkingDoor,
+    TellingDoor,
+    Visit,
+)
 from penstock.doors.every_answer import failed
 from penstock.doors.idempotency import KeyedAnswer, idempotency_key
 from penstock.doors.inputs import is_plain
 from penstock.doors.joined import Joined
 from penstock.doors.large import LARGE, LargeBodies
 from penstock.doors.ratelimit import refusal_fields
+from penstock.doors.reception import Reception
 from penstock.doors.results import accepted
-from penstock.doors.steps import Steps, at_once
+from penstock.doors.steps import at_once
 from penstock.doors.table import Table
 from penstock.doors.wishes import Media, media_of, prefers_task, wanted
 from penstock.edge.answer import Answer, with_fields
@@ -31,14 +42,12 @@ from penstock.errors import (
     MethodNotAllowed,
     NoInput,
     OverQuota,
-    PenstockError,
     Unacceptable,
     Unauthorized,
+    UpgradeRequired,
 )
 from penstock.ports import Doorman
 from penstock.types import Ask, Failure, Identity
-
-log = logging.getLogger("penstock.doors")
 
 
 class Errand:
@@ -76,6 +85,7 @@ class DataPlane:
         if doorman is not None and inside.limits.count_refused:
             self._charges = Charges(inside.gateway, doorman)
         self._large = LargeBodies(inside.gateway.clock)
+        self._reception = Reception(inside.gateway, doorman, self._charges, self._large, make_id)
         self._table = Table(doors)
         # The doors that can be found by the URL alone: their paths have no names in them.
         self._asking = {
@@ -178,13 +188,23 @@ class DataPlane:
                 raise MethodNotAllowed(
                     f"{method.decode()} is not possible here: use {' or '.join(door.methods)}"
                 )
-            identity = None
-            if self._doorman is not None and not door.public:
-                identity = await self._doorman.identify_slowly(headers)
+            if isinstance(door, TalkingDoor):
+                await door.meet(caller, headers, self._reception)
+                return
+            identity = None if door.public else await self._reception.identify(headers)
             if isinstance(door, AskingDoor):
                 await self._ask(caller, door, identity, _letter(door, body, headers, url))
             elif isinstance(door, TellingDoor):
-                visit = Visit(method.decode(), path, query, identity, body)
+                tenant = "" if identity is None else identity.tenant
+                visit = Visit(
+                    method.decode(),
+                    path,
+                    query,
+                    identity,
+                    body,
+                    headers,
+                    lambda answer: caller.begin(answer, tenant),
+                )
                 await door.tell(visit, lambda answer: caller.respond(answer, visit.tenant))
         except Exception as exc:
             self._failed(caller, door, exc, headers)
@@ -192,8 +212,7 @@ class DataPlane:
     async def _ask(self, caller: Caller, door: AskingDoor, identity: Identity | None, letter: Letter) -> None:
         headers = letter.headers
         if not _is_quick(door, letter.body, headers):
-            steps = self._within_quota(identity, door.read_letter(letter))
-            asks = self._checked(await self._large.look("" if identity is None else identity.tenant, steps))
+            asks = self._checked(await self._reception.look(identity, door.read_letter(letter)))
         else:
             asks = self._read(door, letter)
         self._sign(asks, identity, headers)
@@ -208,15 +227,9 @@ class DataPlane:
         elif key is None:
             self._send(caller, door, asks, _wanted(headers))
         else:
+            refuse_call(asks)
             render = door.render_of(asks, _wanted(headers))
             caller.leaving = self._gateway.submit_keyed(asks[0], key, KeyedAnswer(caller, render))
-
-    def _within_quota(self, identity: Identity | None, steps: Steps[Sequence[Ask]]) -> Steps[Sequence[Ask]]:
-        """Check the quota when it is a large body's turn, because the bodies before it may have used the quota
-        up."""
-        if identity is not None and self._charges is not None:
-            self._charges.check(identity)
-        return (yield from steps)
 
     # ---- asks ----------------------------------------------------------------------------------------------
 
@@ -251,6 +264,7 @@ class DataPlane:
     def _send(self, caller: Caller, door: AskingDoor, asks: Sequence[Ask], wanted: Media) -> None:
         """Send asks to the gateway, which replies to the caller, or to a `Joined` for several asks. Nothing here
         waits for the reply."""
+        refuse_call(asks)
         if len(asks) == 1:
             caller.render = door.render_of(asks, wanted)
             caller.leaving = self._gateway.submit(asks[0], caller)
@@ -284,10 +298,13 @@ class DataPlane:
 
     async def _accept_task(self, caller: Caller, ask: Ask, key: str | None, *, preferred: bool) -> None:
         """Accept an ask as a task. `preferred`: the client has asked for one."""
+        promise = call_for(ask, self._inside.webhooks)
         if key is None:
             task, again = await self._gateway.submit_task(ask), False
         else:
             task, again = await self._gateway.submit_keyed_task(ask, key)
+        if not again:
+            promise(task)
         caller.respond(accepted(task, preferred=preferred, again=again))
 
     # ---- endings -------------------------------------------------------------------------------------------
@@ -295,15 +312,7 @@ class DataPlane:
     def _failed(self, caller: Caller, door: Door | None, exc: Exception, headers: Headers) -> None:
         """Answer an error, in the shape of the door if there is one. No other place does so."""
         # A refused request is charged too; if that exceeds the quota, the client is told OverQuota instead.
-        if self._charges is not None:
-            exc = self._charges.after(exc, headers)
-        if isinstance(exc, PenstockError):
-            failure, about = Failure.of(exc), exc
-        else:
-            log.error("a request failed inside the server", exc_info=exc)
-            failure, about = Failure("INTERNAL", "the server failed; its log says how"), PenstockError("")
-        asked = request_id(headers) or self._make_id()
-        self._gateway.count(about, failure, asked)
+        exc, failure, asked = self._reception.refuse(exc, headers)
         answer = self._nowhere(failure, asked) if door is None else door.failure(failure, asked)
         if isinstance(exc, MethodNotAllowed) and door is not None:
             answer = with_fields(answer, [("allow", ", ".join(door.methods))])
@@ -311,6 +320,8 @@ class DataPlane:
             answer = with_fields(answer, refusal_fields(exc))
         elif isinstance(exc, Unauthorized):
             answer = with_fields(answer, [("www-authenticate", "Bearer")])
+        elif isinstance(exc, UpgradeRequired):
+            answer = with_fields(answer, [("sec-websocket-version", "13")])
         answer.code = failure.code
         caller.respond(answer)
 

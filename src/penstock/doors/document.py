@@ -55,6 +55,7 @@ class Document(TellingDoor):
             clean=limits.control_characters == "refuse",
             max_body=limits.max_body,
             max_asks=limits.max_asks,
+            calls_back=self.inside.webhooks is not None,
         )
 
 

@@ -4,9 +4,9 @@
               │ raises           │ refuses, or one of them fails
               └──────────────────┴───────────failure───────────► the same, in this door's shape of an error
 
-A door is one file in this folder and one name in `DOORS` (`open_doors.py`). It is a subclass of `AskingDoor` or
-`TellingDoor`, and knows nothing of connections. `data_plane.py` calls it, and takes care of identities, quotas,
-idempotency keys, large bodies and clients that leave.
+A door is one file in this folder and one name in `DOORS` (`open_doors.py`). It is a subclass of `AskingDoor`,
+`TellingDoor` or `TalkingDoor`, and knows nothing of connections. `data_plane.py` calls it, and takes care of
+identities, quotas, idempotency keys, large bodies and clients that leave.
 """
 
 from abc import ABC, abstractmethod
@@ -17,13 +17,15 @@ from typing import ClassVar, NamedTuple
 
 from penstock.doors.every_answer import failed
 from penstock.doors.openapi_parts import Described, Offer, Part, refused
+from penstock.doors.reception import Reception
 from penstock.doors.steps import Steps
 from penstock.doors.wishes import Media
 from penstock.edge.answer import Answer
-from penstock.edge.caller import Render
-from penstock.edge.fields import Headers
+from penstock.edge.caller import Caller, Parts, Render
+from penstock.edge.fields import NO_HEADERS, Headers
 from penstock.errors import TooLarge
 from penstock.ports import Gateway
+from penstock.ports.webhooks import Webhooks
 from penstock.types import Ask, Failure, Identity, Reply
 
 
@@ -37,6 +39,7 @@ class HttpLimits:
     max_long_poll: float = 30.0  # seconds
     count_refused: bool = True  # whether a refused request counts against its sender's quota
     max_asks: int = 1024  # of one call
+    max_stream_asks: int = 1024  # in flight on one WebSocket
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class Inside:
     limits: HttpLimits = HttpLimits()
     secured: bool = False  # whether clients must say who they are
     not_ready: Callable[[], str] = lambda: ""  # why no traffic should come; empty when it should
+    origins: Sequence[str] = ()  # of web pages from elsewhere that may ask
+    webhooks: Webhooks | None = None  # tells addresses how tasks ended; None: no address is called
 
     def check_number(self, asks: int) -> None:
         """Refuse a call with too many asks."""
@@ -180,10 +185,24 @@ class Visit(NamedTuple):
     query: str
     identity: Identity | None  # None: clients need not say who they are here
     body: bytes = b""
+    headers: Headers = NO_HEADERS
+    # Begins an answer that comes part by part. None: the client has left.
+    begin: Callable[[Answer], Parts | None] = lambda answer: None
 
     @property
     def tenant(self) -> str:
         return "" if self.identity is None else self.identity.tenant
+
+
+class TalkingDoor(Door):
+    """A door at which a connection changes its protocol, and becomes a conversation of many asks. It finds out by
+    itself who asks, since a client may say that later."""
+
+    methods: ClassVar[tuple[str, ...]] = ("GET",)
+
+    @abstractmethod
+    async def meet(self, caller: Caller, headers: Headers, reception: Reception) -> None:
+        """Begin a conversation with the caller: have its connection `switch`. Raises `errors.Refused`."""
 
 
 Respond = Callable[[Answer], None]
@@ -196,4 +215,5 @@ class TellingDoor(Door):
 
     @abstractmethod
     async def tell(self, visit: Visit, respond: Respond) -> None:
-        """Answer the visit: call `respond` once. Raises `errors.Refused`."""
+        """Answer the visit: call `respond` once, or `visit.begin` if the answer comes part by part. Raises
+        `errors.Refused`."""

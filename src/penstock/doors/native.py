@@ -66,12 +66,14 @@ class Inference(AskingDoor):
         checked = yield from self._inputs.check_in_steps(bytes(said.input), said.model, ascii_only=ascii_only)
         return [asked(said, checked)]
 
-    def read_one(self, body: bytes) -> Ask:
+    def read_one(self, body: bytes) -> Ask | None:
         if body.isascii():  # what nearly all clients send is understood in a few steps
             try:
                 said = _decode_full(body)
             except (msgspec.MsgspecError, RecursionError) as exc:
                 raise in_words(exc, InferenceBody.__struct_fields__) from None
+            if said.callback_url is not None:
+                return None
             usual = said.client_id is None and said.timeout_ms is None and not said.parameters
             if usual and said.model in self._kinds:  # a plain string fits every kind of input
                 payload = bytes(said.input)
@@ -80,6 +82,8 @@ class Inference(AskingDoor):
             ascii_only = True
         else:
             said, ascii_only = decode(_FULL, body, is_unicode=False), False
+            if said.callback_url is not None:
+                return None
         check(said)
         return asked(said, self._inputs.check(bytes(said.input), said.model, ascii_only=ascii_only))
 

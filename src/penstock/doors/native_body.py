@@ -19,6 +19,7 @@ class InferenceBody(msgspec.Struct, forbid_unknown_fields=True):
     parameters: msgspec.Raw = msgspec.Raw()
     client_id: str | None = None
     timeout_ms: int | float | None = None  # as JSON, 2e3 is a whole number too
+    callback_url: str | None = None
 
 
 def check(said: InferenceBody) -> None:
@@ -39,4 +40,5 @@ def asked(said: InferenceBody, payload: bytes) -> Ask:
         canonical(bytes(said.parameters)) if said.parameters else b"",
         said.client_id,
         None if timeout is None else min(timeout, LONGEST_MS) / 1000.0,
+        callback=said.callback_url,
     )

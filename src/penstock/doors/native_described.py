@@ -62,8 +62,7 @@ def describe_full(path: str, offer: Offer) -> Described:
         taken = offer.parameters.get(name)
         alike.setdefault((kind, None if taken is None else tuple(taken)), []).append(name)
     requests = [
-        _request(names, kind, taken, offer.clean, default=offer.default, alone=len(models) == 1)
-        for (kind, taken), names in alike.items()
+        _request(names, kind, taken, offer, alone=len(models) == 1) for (kind, taken), names in alike.items()
     ]
     schemas = {
         "InferenceRequest": requests[0] if len(requests) == 1 else {"anyOf": requests},
@@ -177,15 +176,14 @@ def _short_inference() -> Part:
     }
 
 
-def _request(
-    models: list[str], kind: str, taken: Sequence[str] | None, clean: bool, *, default: object, alone: bool
-) -> Part:
+def _request(models: list[str], kind: str, taken: Sequence[str] | None, offer: Offer, *, alone: bool) -> Part:
+    default = offer.default
     required = default not in models
     model: Part = {"description": "Which model.", "enum": models if required else [*models, None]}
     if not required:
         model["description"] = f"Not needed: this server has {'one' if alone else f'a default, `{default}`'}."
     properties = {
-        "input": input_schema(kind, clean),
+        "input": input_schema(kind, offer.clean),
         "model": model,
         **({} if taken == () else {"parameters": _parameters(taken)}),
         "client_id": {
@@ -199,11 +197,18 @@ def _request(
             "minimum": 1,
             "description": "Answered by then, or refused; what is above the server's limit counts as that.",
         },
+        **({"callback_url": _CALLBACK_URL} if offer.calls_back else {}),
     }
     always = {"input", "model"} if required else {"input"}
     example = {"input": "hello", **({"model": models[0]} if required else {})}
     optional = [name for name in properties if name not in always]
     return {**object_of(properties, optional=optional), "examples": [example]}
+
+
+_CALLBACK_URL: Part = {
+    "type": ["string", "null"],
+    "description": "Of a task: where its result is sent when it is over, signed, and again until it is taken.",
+}
 
 
 def _parameters(taken: Sequence[str] | None) -> Part:

@@ -24,6 +24,7 @@ from penstock.doors.open_inference.infer import Infer, VersionInfer
 from penstock.doors.protos import Proto, Protos
 from penstock.doors.results import Results
 from penstock.doors.tei import Embed
+from penstock.doors.websocket import WebSocketDoor
 
 Make = Callable[[Inside], Door]
 
@@ -36,6 +37,7 @@ FOR_OTHERS: Mapping[str, Sequence[Make]] = {
         ModelVersionReady,
     ),
     "tei": (Embed,),
+    "websocket": (WebSocketDoor,),
 }  # fmt: skip
 
 

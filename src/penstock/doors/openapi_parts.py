@@ -22,8 +22,10 @@ ERRORS = {
     413: ("TooLarge", "The body is larger than `limits.max_body`, {max_body} bytes."),
     415: ("UnsupportedMedia", "Only what is listed here is read: JSON in UTF-8, and none of it compressed."),
     422: ("Unacceptable", "Understood, but not acceptable: the message names the field."),
+    426: ("UpgradeRequired", "This path speaks WebSocket."),
     429: ("OverQuota", "Over your own quota: try again after Retry-After."),
     500: ("Internal", "The server's fault; its log says more."),
+    501: ("NotInstalled", "This server lacks a library that is needed for it."),
     502: ("BackendFailed", "The backend failed with this input, also when tried again."),
     503: ("Unavailable", "Overloaded, shutting down, or a store is away: try again after Retry-After."),
     504: ("DeadlineExceeded", "The deadline passed before there was an answer."),
@@ -54,6 +56,7 @@ class Offer:
     clean: bool  # control characters are refused
     max_body: int
     max_asks: int
+    calls_back: bool = False  # addresses may be called when tasks are over
 
 
 class Described(NamedTuple):

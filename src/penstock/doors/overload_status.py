@@ -8,9 +8,10 @@ cannot reach Redis, still says 503.
 
 from penstock.edge.answer import Answer
 from penstock.edge.app import App
-from penstock.edge.caller import Caller, Render, nothing_asked
+from penstock.edge.caller import Caller, Parts, Render, nothing_asked
 from penstock.edge.fields import Headers
 from penstock.edge.heads import Head
+from penstock.edge.talk import Talk
 from penstock.errors import Overloaded
 from penstock.ports import Leaving
 from penstock.types import Reply
@@ -73,6 +74,12 @@ class Restated:
 
     def respond(self, answer: Answer, tenant: str = "") -> None:
         self._caller.respond(_restated(answer, answer.code, self._status), tenant)
+
+    def begin(self, answer: Answer, tenant: str = "") -> Parts | None:
+        return self._caller.begin(answer, tenant)
+
+    def switch(self, answer: Answer, talk: Talk) -> None:
+        self._caller.switch(answer, talk)
 
 
 def _restated(answer: Answer, code: str, status: int) -> Answer:

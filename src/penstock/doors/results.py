@@ -1,5 +1,6 @@
 """Tasks: the answer that announces one, which the data plane gives when it has accepted a task; and the door
-`/v1/result/…`, where a task's result is fetched or the task cancelled, whichever gateway accepted it."""
+`/v1/result/…`, where a task's result is fetched, the task followed (`followed.py`) or cancelled, whichever gateway
+accepted it."""
 
 from datetime import UTC, datetime
 
@@ -7,9 +8,11 @@ import msgspec
 
 from penstock.doors.door import Inside, Respond, TellingDoor, Visit
 from penstock.doors.every_answer import in_full
+from penstock.doors.followed import ENOUGH, follow, has_seen_the_end
 from penstock.doors.idempotency import REPLAYED
 from penstock.doors.large import LargeBodies
 from penstock.doors.openapi_parts import (
+    BYTES,
     CODES,
     OUTPUT,
     OUTPUT_ENCODING,
@@ -44,7 +47,14 @@ class Results(TellingDoor):
         self._large = LargeBodies(inside.gateway.clock)
 
     async def tell(self, visit: Visit, respond: Respond) -> None:
-        task = await (self._cancelled(visit) if visit.method == "DELETE" else self._awaited(visit))
+        if visit.method == "DELETE":
+            task = await self._cancelled(visit)
+        else:
+            query = read_query(visit.query, "wait_ms", "client_id", "stream")
+            if self._is_followed(query):
+                await self._follow(visit, query, respond)
+                return
+            task = await self._awaited(visit, query)
         reply = task.answer
         if reply is None or len(reply.output) <= LARGE_RESULT:
             respond(_where_it_stands(task))
@@ -53,8 +63,21 @@ class Results(TellingDoor):
         async with self._large.turn(visit.tenant):
             respond(_where_it_stands(task))
 
-    async def _awaited(self, visit: Visit) -> Task:
-        query = read_query(visit.query, "wait_ms", "client_id")
+    def _is_followed(self, query: dict[str, str]) -> bool:
+        if "stream" not in query:
+            return False
+        if query["stream"] != "1":
+            raise Unacceptable("'stream' must be 1")
+        return True
+
+    async def _follow(self, visit: Visit, query: dict[str, str], respond: Respond) -> None:
+        if has_seen_the_end(visit.headers):
+            respond(ENOUGH)
+            return
+        task = await self._find(visit, query)
+        await follow(visit, task, lambda task: _where_it_stands(task).body, self._large, LARGE_RESULT)
+
+    async def _awaited(self, visit: Visit, query: dict[str, str]) -> Task:
         task = await self._find(visit, query)
         wait = query.get("wait_ms")
         if wait is not None:
@@ -77,13 +100,20 @@ class Results(TellingDoor):
             "200": answered("The task", "Task", "X-Request-Id"),
             **refused(400, 404, 422, 500, 503),
         }
+        followed = answered("The task, or, with `stream`, its events", "Task", "X-Request-Id")
+        followed["content"] |= {"text/event-stream": BYTES}
+        followed["headers"] = {}  # events have no id of their own
         result = {
             "operationId": "result",
             "tags": ["Tasks"],
             "summary": "Where a task stands, and its output",
             "description": "A result is kept for ten minutes, unless the server is set otherwise.",
-            "parameters": [_WAIT],
-            "responses": told,
+            "parameters": [_WAIT, _STREAM],
+            "responses": {
+                **told,
+                "200": followed,
+                "204": {"description": "The client has seen the last event."},
+            },
         }
         cancel = {
             "operationId": "cancel",
@@ -105,6 +135,12 @@ _WAIT = parameter(
     "query",
     "Wait this long for the task to be over, within the server's own limit.",
     {"type": "integer", "minimum": 0, "maximum": 999_999_999},
+)
+_STREAM = parameter(
+    "stream",
+    "query",
+    "`1`: be told each change as a server-sent event, `status` and at last `result`; `wait_ms` then means nothing.",
+    {"enum": ["1"]},
 )
 _TASK = object_of(
     {
@@ -140,7 +176,12 @@ def accepted(task: Task, *, preferred: bool, again: bool) -> Answer:
     return Answer(202, fields, msgspec.json.encode({"task_id": task.id, "status": "PENDING"}))
 
 
-def _where_it_stands(task: Task) -> Answer:
+def told(task: Task, with_output: bool) -> bytes:
+    """Returns where a task stands, in JSON, as a webhook tells it. `ports.webhooks.Tell`."""
+    return _where_it_stands(task, with_output=with_output).body
+
+
+def _where_it_stands(task: Task, *, with_output: bool = True) -> Answer:
     timestamp = (
         datetime.fromtimestamp(task.changed_at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     )
@@ -148,7 +189,7 @@ def _where_it_stands(task: Task) -> Answer:
     reply = task.answer
     if reply is not None and reply.failure is not None:
         said["error"] = {"error": reply.failure.code, "message": in_full(reply.failure)}
-    elif reply is not None:
+    elif reply is not None and with_output:
         output, note = in_json(reply.output)
         said["output"] = msgspec.Raw(output)
         if note:

@@ -9,9 +9,10 @@ from collections.abc import Callable
 
 from penstock.edge.answer import Answer
 from penstock.edge.app import App
-from penstock.edge.caller import Caller, Render, nothing_asked
+from penstock.edge.caller import Caller, Parts, Render, nothing_asked
 from penstock.edge.fields import Headers, trace
 from penstock.edge.heads import POST, Head
+from penstock.edge.talk import Talk
 from penstock.edge.url import split
 from penstock.ports import Leaving
 from penstock.ports.tracing import RequestSpan, RequestTracer, Served
@@ -114,6 +115,16 @@ class TracedCaller:
     def respond(self, answer: Answer, tenant: str = "") -> None:
         self._end(answer.status, answer.code)
         self._caller.respond(answer, tenant)
+
+    def begin(self, answer: Answer, tenant: str = "") -> Parts | None:
+        leaving = self._leaving  # the span ends here, and the answer goes on
+        self._end(answer.status, answer.code)
+        self._leaving = leaving
+        return self._caller.begin(answer, tenant)
+
+    def switch(self, answer: Answer, talk: Talk) -> None:
+        self._caller.switch(answer, talk)
+        self._end(answer.status, "")
 
     def _end(self, status: int, code: str) -> None:
         """End the span; the first call counts."""

@@ -27,8 +27,9 @@ class State:
     BODY = 3  # waits for the rest of a request's body
     SENDING = 4  # waits for the client to read
     LINGERING = 5  # waits for the client to notice that this was the last answer
-    BUSY = 6  # waits for the answer, whose deadline is the gateway's matter
-    CLOSED = 7
+    QUIET = 6  # a WebSocket on which nothing is in flight: waits for a sign of life
+    BUSY = 7  # waits for the answer, whose deadline is the gateway's matter
+    CLOSED = 8
 
 
 def too_many(connections: int) -> Overloaded:
@@ -61,6 +62,18 @@ def trailers_too_large() -> HeadTooLarge:
 
 def repeated_too_large() -> HeadTooLarge:
     return HeadTooLarge(f"a header that is repeated is longer than {MOST_REPEATED} bytes in all")
+
+
+def message_too_slow(seconds: float) -> str:
+    return f"the message did not arrive within the {seconds:g} s that limits.body_timeout allows"
+
+
+def not_introduced(seconds: float) -> str:
+    return f"nobody said who asks within the {seconds:g} s that limits.header_timeout allows"
+
+
+def quiet_for_long(seconds: float) -> str:
+    return f"nothing was asked for {seconds:g} s: limits.stream_idle_timeout"
 
 
 def crowded_out(limit: int) -> Overloaded:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from penstock.edge.answer import Answer
+from penstock.edge.talk import Talk
 from penstock.ports import Leaving
 from penstock.types import Reply
 
@@ -26,6 +27,29 @@ class Caller(Protocol):
     def respond(self, answer: Answer, tenant: str = "") -> None:
         """Send this answer. `tenant`: who has proved that the request was theirs; the answer's bytes count as this
         tenant's while the client does not take them. Empty: nobody has proved it."""
+        ...
+
+    def begin(self, answer: Answer, tenant: str = "") -> "Parts | None":
+        """Send the head of an answer whose body comes part by part. `leaving` is told if the client leaves
+        meanwhile. None: it has left."""
+        ...
+
+    def switch(self, answer: Answer, talk: Talk) -> None:
+        """Send this answer, and speak WebSocket from now on: `talk` is told of what the client says. Raises
+        UpgradeRequired if that is not possible. Does nothing if the client has left."""
+        ...
+
+
+class Parts(Protocol):
+    """The body of an answer that comes part by part. What its client does not take waits; a client that lets much
+    wait is cut off."""
+
+    def send(self, part: bytes) -> None:
+        """Send a part, which must be small."""
+        ...
+
+    def end(self, part: bytes) -> None:
+        """Send the last part, which may be large, and must not be empty."""
         ...
 
 

@@ -28,7 +28,7 @@ from penstock.edge.turns import Turns
 if TYPE_CHECKING:
     from penstock.edge.http2 import Http2Connection
 
-SILENT = (State.NEW, State.IDLE, State.LINGERING)  # the states of connections without a request
+SILENT = (State.NEW, State.IDLE, State.QUIET, State.LINGERING)  # the states of connections without a request
 AT_ONCE = 16  # connections that are ended in one turn of the loop
 HELLOS = 0.001  # seconds of a turn of the loop for handshakes; the last of them may take a little longer
 
@@ -47,6 +47,9 @@ class EdgeLimits:
     idle_seconds: float = 75.0  # between two requests on a connection
     send_seconds: float = 30.0  # for a client that does not read its answers
     linger_seconds: float = 2.0  # for a refused client to read why
+    # A WebSocket on which nothing is in flight: until its client is pinged, and must answer; and until it ends.
+    ping_seconds: float = 20.0
+    quiet_seconds: float = 600.0
     max_unfinished: int = 256 * 2**20  # bytes of all requests that have not come in full
     max_unsent: int = 256 * 2**20  # bytes of all answers that clients have not taken
 
@@ -119,6 +122,7 @@ class Edge:
             State.BODY: limits.body_seconds,
             State.SENDING: limits.send_seconds,
             State.LINGERING: limits.linger_seconds,
+            State.QUIET: limits.ping_seconds,
         }
         # Limits are rounded up by a tick, because a state may have begun at the very end of its first tick.
         self._patience = {state: round(seconds / self._seconds) + 1 for state, seconds in in_ticks.items()}

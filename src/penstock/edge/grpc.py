@@ -37,10 +37,6 @@ class GrpcConnection(Http2Connection):
             self._machine.acknowledge_received_data(size, stream.id)
             self._flush_soon()
 
-    def not_blocked(self, stream: GrpcStream) -> None:
-        """Note that a stream has nothing to send at the moment."""
-        self._blocked.pop(stream.id, None)
-
 
 class GrpcEdge(Edge):
     """All connections of gRPC."""

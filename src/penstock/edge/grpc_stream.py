@@ -17,12 +17,20 @@ from typing import TYPE_CHECKING, cast
 
 from penstock.edge.answer import Answer
 from penstock.edge.bounds import LITTLE, State, too_large
-from penstock.edge.caller import Render, nothing_asked
+from penstock.edge.caller import Parts, Render, nothing_asked
 from penstock.edge.fields import Headers
 from penstock.edge.heads import POST
 from penstock.edge.http2_stream import Stream
+from penstock.edge.talk import Talk
 from penstock.edge.unsent import PIECE
-from penstock.errors import Draining, Malformed, MethodNotAllowed, PenstockError, UnsupportedMedia
+from penstock.errors import (
+    Draining,
+    Malformed,
+    MethodNotAllowed,
+    PenstockError,
+    UnsupportedMedia,
+    UpgradeRequired,
+)
 from penstock.ports import Leaving
 from penstock.types import Reply
 
@@ -139,7 +147,7 @@ class GrpcStream(Stream):
             return
         self.all_taken()
         self.state = State.BUSY
-        cast("GrpcConnection", self._connection).not_blocked(self)
+        self._connection.not_blocked(self)
         if self._said:
             self._send_all()
         else:
@@ -278,6 +286,14 @@ class GrpcCall:
     def respond(self, answer: Answer, tenant: str = "") -> None:
         self.leaving = None
         self._stream.answer_to(self, answer, tenant)
+
+    def begin(self, answer: Answer, tenant: str = "") -> Parts | None:
+        """Returns None: the answer to a message is one message."""
+        return None
+
+    def switch(self, answer: Answer, talk: Talk) -> None:
+        """Raises UpgradeRequired: a message is no connection."""
+        raise UpgradeRequired("WebSocket is spoken over HTTP/1.1 only")
 
 
 def _framed(message: bytes) -> bytes:

@@ -3,9 +3,11 @@ makes it; `opening.py` does after a TLS handshake.
 
     NEW ──► HEAD ──► BODY ──► BUSY ──► IDLE ──► HEAD …
                                 │ the client does not read: SENDING
+                                │ it wished for WebSocket: a `websocket.WebSocket` takes over
                                 └ refused, or the last: LINGERING ──► closed
 
-Its base classes take the bytes apart (`http1_reading.py`, `http1_message.py`). The connection itself is the asker
+Its base classes take the bytes apart (`http1_reading.py`, `http1_message.py`), and begin answers whose end is not
+known yet (`http1_open_ended.py`). The connection itself is the asker
 (`reply`), so that a waiting request costs no further object, and a client that leaves is noticed the moment its
 connection closes.
 
@@ -32,11 +34,10 @@ from penstock.edge.caller import Render, nothing_asked
 from penstock.edge.departed import has_left
 from penstock.edge.fields import Headers
 from penstock.edge.heads import ORDINARY, Head
-from penstock.edge.http1_head import ENDS, GOES_ON, head_of, head_of_parts
-from penstock.edge.http1_hearing import Hearing
+from penstock.edge.http1_head import ENDS, GOES_ON, head_of
+from penstock.edge.http1_open_ended import OpenEnded
 from penstock.edge.unsent import AT_ONCE, PIECE, Unsent
 from penstock.errors import Malformed
-from penstock.ports import Leaving
 from penstock.types import Reply
 
 if TYPE_CHECKING:
@@ -47,18 +48,16 @@ NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY
 SENDING, LINGERING, BUSY, CLOSED = State.SENDING, State.LINGERING, State.BUSY, State.CLOSED
 
 
-class Connection(Hearing):
+class Connection(OpenEnded):
     """Implements `caller.Caller`, and `edge.Counted`."""
 
-    __slots__ = ("_last", "_unsent", "_without_body", "leaving", "render")
+    __slots__ = ("_unsent", "_without_body", "render")
 
     def __init__(self, edge: "Edge") -> None:
         super().__init__(edge)
-        self._last = False  # whether the answer that is due is the last on this connection
         self._without_body = False
         # The rest of an answer that the client has not taken, where it is a large one.
         self._unsent: Unsent | None = None
-        self.leaving: Leaving | None = None  # is told when the client leaves
         self.render: Render = nothing_asked
 
     # ---- the transport -----------------------------------------------------------------------------------
@@ -190,17 +189,6 @@ class Connection(Hearing):
             self._sent(tenant)
         else:
             self._send_in_pieces(head, body, tenant)
-
-    def begin(self, answer: Answer) -> asyncio.Transport | None:
-        """Send the head of an answer that is sent part by part, and ends with the connection. Returns where its
-        parts are written to, as long as the client is there; None if it has left. The caller bounds what waits
-        there. `leaving` is told when the client leaves."""
-        transport = self._transport
-        if transport is not None:
-            self._last = True
-            self._drop()
-            transport.write(head_of_parts(answer, self._edge.date))
-        return transport
 
     @property
     def _ends(self) -> bool:

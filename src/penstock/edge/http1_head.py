@@ -7,6 +7,8 @@ from penstock.edge.answer import JSON_ALONE, Answer
 GOES_ON, ENDS = "\r\n", "connection: close\r\n\r\n"  # the end of a head: more answers may follow, or none
 
 _FIRST_LINE = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
+# Whoever should speak another protocol is told which (RFC 9110, 15.5.22). HTTP/2 has no such field.
+_FIRST_LINE[426] += "upgrade: websocket\r\n"
 _FIRST_LINES_OF_JSON = {
     status: f"{line}content-type: application/json\r\n" for status, line in _FIRST_LINE.items()
 }
@@ -16,6 +18,13 @@ def head_of_parts(answer: Answer, date: str) -> bytes:
     """The head of an answer whose length nobody knows yet: it ends with its connection."""
     fields = "".join(f"{name}: {value}\r\n" for name, value in answer.all_fields)
     return f"{_FIRST_LINE[answer.status]}{fields}date: {date}\r\n{ENDS}".encode("latin-1")
+
+
+def head_of_switch(answer: Answer, date: str) -> bytes:
+    """The head of an answer after which the connection speaks WebSocket."""
+    fields = "".join(f"{name}: {value}\r\n" for name, value in answer.all_fields)
+    switched = "upgrade: websocket\r\nconnection: Upgrade\r\n"
+    return f"{_FIRST_LINE[answer.status]}{switched}{fields}date: {date}\r\n\r\n".encode("latin-1")
 
 
 def head_of(answer: Answer, date: str, ending: str = GOES_ON) -> bytes:

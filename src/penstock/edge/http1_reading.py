@@ -26,7 +26,7 @@ from penstock.edge.bounds import (
     trailers_too_large,
 )
 from penstock.edge.departed import descriptor_of, has_left
-from penstock.edge.fields import Headers
+from penstock.edge.fields import NO_HEADERS, Headers
 from penstock.edge.http1_message import Message
 from penstock.errors import Malformed, PenstockError
 
@@ -146,8 +146,12 @@ class Reading(Message):
         try:
             parser.feed_data(data)
         except httptools.HttpParserUpgrade as exc:
-            self._without_upgrade()
-            return int(exc.args[0])
+            read = int(exc.args[0])
+            if self._means_websocket():
+                self._hand_over_for_good(alone=read == came)
+            else:
+                self._without_upgrade()
+            return read
         except httptools.HttpParserError as exc:
             self._failed(exc)
             return came
@@ -174,10 +178,36 @@ class Reading(Message):
                 cast(Exception, exc.__context__) if ours else Malformed(f"this is not HTTP/1.1: {exc}")
             )
 
+    def _means_websocket(self) -> bool:
+        """Whether the head that was read wishes for WebSocket in the one way that is understood."""
+        parser, headers = self._parser, self._head
+        return (
+            parser is not None
+            and parser.get_method() == b"GET"
+            and headers.get(b"upgrade", b"").lower() == b"websocket"
+            and b"transfer-encoding" not in headers
+            and headers.get(b"content-length", b"0") == b"0"
+            and parser.get_http_version() == "1.1"
+        )
+
+    def _hand_over_for_good(self, *, alone: bool) -> None:
+        """Hand over a request that wishes for WebSocket. However it is answered, nothing after it is read as HTTP:
+        whoever stands between may believe that the protocol has changed, and let through what it would not let
+        through otherwise. `alone`: nothing has come after it yet, as must be until it is answered."""
+        self._work += 16
+        url, headers = self._url, self._head
+        self._drop()
+        if alone:
+            self._part, self._head, self._size, self._length = IDLE, NO_HEADERS, 0, 0
+            self._has_come(b"GET", url, headers, b"", True)
+        else:
+            self._refuse(Malformed("something was sent after a wish for WebSocket, before its answer"))
+
     def _without_upgrade(self) -> None:
-        """Read the head again without its field Upgrade. We speak no other protocol, and a server may then go on as
-        if it had not been asked (RFC 9110, 7.8). llhttp cannot do that: it takes the body for bytes of the other
-        protocol. Several clients, Java's among them, send the field with every first request."""
+        """Read the head again without its field Upgrade. We speak no other protocol but WebSocket, and a server
+        may then go on as if it had not been asked (RFC 9110, 7.8). llhttp cannot do that: it takes the body for
+        bytes of the other protocol. Several clients, Java's among them, send the field with every first request.
+        """
         parser = self._parser
         if parser is None:
             return

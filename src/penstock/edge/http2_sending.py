@@ -85,7 +85,7 @@ class Sending(asyncio.Protocol):
                 size = min(len(unsent), window, machine.max_outbound_frame_size)
                 if size <= 0:
                     break
-                ends = size == len(unsent) and stream.ends_with_body
+                ends = size == len(unsent) and stream.ends_with_body and not stream.more
                 machine.send_data(stream.id, bytes(unsent[:size]), end_stream=ends)
                 unsent = unsent[size:]
                 sent += size
@@ -103,6 +103,10 @@ class Sending(asyncio.Protocol):
             stream.wait(turn=sent >= AT_ONCE and not self._paused)
         elif stream.state != State.CLOSED:
             stream.body_sent()
+
+    def not_blocked(self, stream: Stream) -> None:
+        """Note that a stream that goes on has nothing to send now."""
+        self._blocked.pop(stream.id, None)
 
     def send_later(self, stream: Stream) -> None:
         """Send a large body when it is its turn."""

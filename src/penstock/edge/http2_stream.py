@@ -25,8 +25,9 @@ from penstock.edge.bounds import (
 from penstock.edge.caller import Render, nothing_asked
 from penstock.edge.fields import NO_HEADERS, Headers
 from penstock.edge.held import STRANGERS
+from penstock.edge.talk import Talk
 from penstock.edge.unsent import PIECE, Unsent
-from penstock.errors import HeadTooLarge, Malformed, PenstockError
+from penstock.errors import HeadTooLarge, Malformed, PenstockError, UpgradeRequired
 from penstock.ports import Leaving
 from penstock.types import Reply
 
@@ -37,13 +38,13 @@ Fields = Iterable[tuple[bytes, bytes]]
 
 
 class Stream:
-    """Implements `caller.Caller`."""
+    """Implements `caller.Caller`, and `caller.Parts` of itself."""
 
     ends_with_body = True  # whether the last piece of an answer's body is the end of the answer
 
     __slots__ = (
         "_body", "_connection", "_edge", "_headers", "_method", "_url", "complete", "held", "holder", "id",
-        "leaving", "render", "since", "state", "tenant", "unsent", "waiting",
+        "leaving", "more", "render", "since", "state", "tenant", "unsent", "waiting",
     )  # fmt: skip
 
     def __init__(self, connection: "Http2Connection", number: int, complete: bool) -> None:
@@ -57,6 +58,7 @@ class Stream:
         self.held = 0
         self.holder = STRANGERS
         self.unsent = memoryview(b"")  # the part of the answer that is not sent yet
+        self.more = False  # whether more of the answer is to come
         self.tenant = ""  # the tenant whose answer it is
         # The same answer as it is counted (`unsent.py`), if its client does not take it at once.
         self.waiting: Unsent | None = None
@@ -172,9 +174,40 @@ class Stream:
         else:
             self._connection.send_body(self)
 
+    def begin(self, answer: Answer, tenant: str = "") -> "Stream | None":
+        """Send the head of an answer that is sent part by part."""
+        if self.state == State.CLOSED:
+            return None
+        self.tenant, self.more = tenant, True
+        fields = [(":status", str(answer.status)), *answer.all_fields, ("date", self._edge.date)]
+        self._connection.send_head(
+            self, [(name.encode(), value.encode("latin-1")) for name, value in fields], last=False
+        )
+        return self
+
+    def send(self, part: bytes) -> None:
+        """Send a part, or put it behind those that the client has not taken yet."""
+        if self.state != State.CLOSED and part:
+            self.unsent = memoryview(b"".join((self.unsent, part)))
+            self._connection.send_body(self)
+
+    def end(self, part: bytes) -> None:
+        self.more = False
+        self.leaving = None
+        self.send(part)
+
+    def switch(self, answer: Answer, talk: Talk) -> None:
+        """Raises UpgradeRequired: over HTTP/2 no connection changes its protocol."""
+        raise UpgradeRequired("WebSocket is spoken here over HTTP/1.1 only")
+
     def body_sent(self) -> None:
-        """Note that all of the body is sent."""
-        self._connection.answered(self)
+        """Note that all of the body is sent, or all of it that there is yet."""
+        if self.more:
+            self.all_taken()
+            self.state = State.BUSY
+            self._connection.not_blocked(self)
+        else:
+            self._connection.answered(self)
 
     def push(self) -> None:
         """Send the next pieces of an answer that the client did not take at once."""

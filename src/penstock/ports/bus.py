@@ -51,18 +51,21 @@ class Mailbox(Protocol):
 
 
 class Credits(Protocol):
-    """The idle slots of all workers, in line: the one that has waited longest is taken first. Raises StoreDown."""
+    """The idle slots of the workers, in line: the one that has waited longest is taken first. Each zone has a line
+    of its own; that of the zone for which these credits were made is the one *at home*. Raises StoreDown."""
 
-    async def take(self, model: str, block_seconds: float) -> str | None:
-        """Take the next idle slot out of the line; None if there was none in `block_seconds`."""
+    async def take(self, model: str, block_seconds: float, abroad: Sequence[str] = ...) -> str | None:
+        """Take the next idle slot out of the line at home; None if there was none in `block_seconds`. `abroad`:
+        take it from the lines of these zones instead, from the first of them that has one."""
         ...
 
-    async def post(self, model: str, slot: str) -> bool:
-        """Put an idle slot into the line. False: it stands there already, and keeps its place."""
+    async def post(self, model: str, slot: str, zone: str | None = ...) -> bool:
+        """Put an idle slot into the line of a zone, by default the one at home. False: it stands there already,
+        and keeps its place."""
         ...
 
     async def withdraw(self, model: str, slot: str) -> bool:
-        """Take the slot out of the line. False: it was not there, so a batch may be on its way to it."""
+        """Take the slot out of the line at home. False: it was not there, so a batch may be on its way to it."""
         ...
 
 
@@ -105,8 +108,9 @@ class Bus(Protocol):
     @property
     def post(self) -> Post: ...
 
-    def credits(self) -> Credits:
-        """The line of idle slots. Batchers take slots from it, and workers put slots into it."""
+    def credits(self, zone: str = ...) -> Credits:
+        """The lines of idle slots, for a process of this zone. Batchers take slots from them, and workers put
+        slots into them."""
         ...
 
     def mailbox(self, owner: str) -> Mailbox: ...

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from penstock.ports import Broker, Clock
+from penstock.shard_plan import ZoneOf
 from penstock.types import Accepted, Failure, Request
 
 Alive = Callable[[], Collection[str]]  # the names of the batchers that are there
@@ -30,6 +31,11 @@ class Publisher(Broker[Accepted], Protocol):
 
     def bound(self, max_requests: int, max_bytes: int) -> None:
         """Let so much wait to be sent from now on; beyond it requests are refused."""
+        ...
+
+    def prefer(self, shards: Collection[int]) -> None:
+        """Send requests to these shards from now on, as long as one of them can be reached. At first, and if this
+        is never called, they go to all."""
         ...
 
     def withdraw_key(self, key: str, shard: int) -> None:
@@ -124,7 +130,9 @@ class Shards(Protocol):
         """A gateway's end. `box`: the mailbox that answers are sent to."""
         ...
 
-    def leases(self, me: str, alive: Alive) -> Leases: ...
+    def leases(self, me: str, alive: Alive, zone_of: ZoneOf = ...) -> Leases:
+        """Which shards a batcher may read. `zone_of`: says in which zone a batcher is, by its name."""
+        ...
 
     def intake(self, me: str, clock: Clock, leases: Leases, alive: Alive, kind: type[Taken]) -> Intake[Taken]:
         """A batcher's end. `kind`: the class of the requests that it makes."""

@@ -4,7 +4,7 @@ stands."""
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from penstock.config import Config
 from penstock.doors.cors import CrossOrigin
@@ -20,6 +20,7 @@ from penstock.errors import Overloaded
 from penstock.gauges import TlsGauges
 from penstock.ports import Clock, Doorman, Gateway
 from penstock.ports.tracing import RequestTracer
+from penstock.ports.webhooks import Webhooks
 from penstock.runtime.ids import random_ids
 from penstock.server.descriptors import connections_allowed
 
@@ -33,8 +34,9 @@ def data_plane(
     not_ready: Callable[[], str] = lambda: "",
     tls: ServerTls | None = None,
     tracer: RequestTracer | None = None,
+    webhooks: Webhooks | None = None,
 ) -> Edge:
-    inside = inside_of(gateway, config, doorman, not_ready)
+    inside = replace(inside_of(gateway, config, doorman, not_ready), webhooks=webhooks)
     closed = [name for name, is_open in asdict(config.doors).items() if not is_open]
     plane = DataPlane(inside, open_doors(inside, closed), random_ids().__next__, doorman)
     app: App = plane
@@ -59,8 +61,9 @@ def inside_of(
         limits.max_long_poll,
         limits.count_refused,
         limits.max_asks,
+        limits.max_stream_asks,
     )
-    return Inside(gateway, http_limits, doorman is not None, not_ready)
+    return Inside(gateway, http_limits, doorman is not None, not_ready, config.server.cors_origins)
 
 
 def limits_of(config: Config) -> EdgeLimits:
@@ -73,6 +76,7 @@ def limits_of(config: Config) -> EdgeLimits:
         limits.idle_timeout,
         max_unfinished=limits.max_unfinished_bytes,
         max_unsent=limits.max_unsent_bytes,
+        quiet_seconds=limits.stream_idle_timeout,
     )
 
 

@@ -21,6 +21,7 @@ from penstock.roles.process import Process
 from penstock.roles.reload import reloader as reloader_of
 from penstock.roles.role import Role
 from penstock.roles.tracing import tracer_of
+from penstock.roles.webhooks import webhooks_of
 from penstock.runtime.dead_letters import DeadLetters
 from penstock.runtime.embedded_server import EmbeddedServer
 from penstock.runtime.gateway import Gateway
@@ -94,7 +95,8 @@ def embedded(
     )  # fmt: skip
     observing.told.add(letters)
     reloader = reloader_of(stacks.values()) if reload else None
-    companions = [each for each in (reloader, keeper) if each is not None]
+    webhooks = webhooks_of(config)
+    companions = [each for each in (reloader, keeper, webhooks) if each is not None]
     server = EmbeddedServer(
         {name: stack.served for name, stack in stacks.items()},
         {name for name, model in config.models.items() if model.is_function},
@@ -116,7 +118,7 @@ def embedded(
     doorman = None if keeper is None else keeper.authenticator
     tls = server_tls(config)
     tracer = tracer_of(observing.tracing)
-    edge = data_plane(gateway, config, loop, clock, doorman, server.not_ready, tls, tracer)
+    edge = data_plane(gateway, config, loop, clock, doorman, server.not_ready, tls, tracer, webhooks)
     grpc = grpc_plane(gateway, config, loop, clock, doorman, server.not_ready, tls, tracer)
     settings = LiveSettings(config, read_again, follow)
     return Process(server, settings, observing, edge=edge, grpc=grpc, tls=tls, letters=letters)

@@ -16,6 +16,7 @@ from penstock.roles.process import Process
 from penstock.roles.redis import Redis
 from penstock.roles.role import Role
 from penstock.roles.tracing import tracer_of
+from penstock.roles.webhooks import webhooks_of
 from penstock.server.certificates import server_tls
 from penstock.server.live_settings import LiveSettings, Read
 
@@ -30,6 +31,7 @@ def gateway(
     """Returns the process. `read_again`: reads the configuration again, for SIGHUP."""
     redis, observing = Redis(config), Observing(config, loop, clock, (), Role.GATEWAY)
     keeper = doorkeeper(config, lambda file: RedisKeys(redis.store))
+    webhooks = webhooks_of(config)
     member = GatewayMember(
         config,
         redis.bus,
@@ -42,12 +44,12 @@ def gateway(
         clock=clock,
         wall_clock=time.time,
         ledger=observing.ledger,
-        companions=[] if keeper is None else [keeper],
+        companions=[each for each in (keeper, webhooks) if each is not None],
     )
     doorman = None if keeper is None else keeper.authenticator
     tls = server_tls(config)
     tracer = tracer_of(observing.tracing)
-    edge = data_plane(member.gateway, config, loop, clock, doorman, member.not_ready, tls, tracer)
+    edge = data_plane(member.gateway, config, loop, clock, doorman, member.not_ready, tls, tracer, webhooks)
     grpc = grpc_plane(member.gateway, config, loop, clock, doorman, member.not_ready, tls, tracer)
 
     def follow(before: Config, now: Config) -> None:

@@ -44,6 +44,8 @@ class Pump:
         self.on_wants = (
             on_wants  # called after each step that leaves something waiting: a credit is to be taken
         )
+        # Called after each step that leaves something waiting which the workers of our zone cannot do in time.
+        self.on_wants_abroad: Callable[[], None] | None = None
         self._deliver = deliver
         self._observer = observer
         self._loop = loop
@@ -167,6 +169,8 @@ class Pump:
         self._set_timer(effects.wake, now)
         if self.on_wants is not None and self.batcher.wants_worker(now):
             self.on_wants()
+            if self.on_wants_abroad is not None and self.batcher.wants_abroad(now):
+                self.on_wants_abroad()
 
     def _hand_over(self, worker: WorkerId, batch: Sealed, now: float) -> bool:
         try:

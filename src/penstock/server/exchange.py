@@ -13,10 +13,8 @@ from typing import Any
 from starlette.types import ASGIApp
 
 from penstock.edge.answer import Answer
-from penstock.edge.caller import Caller
+from penstock.edge.caller import Caller, Parts
 from penstock.edge.http1 import Connection
-
-MOST_WAITING = 4 * 2**20  # bytes of a stream that its client has not taken: beyond, it is cut off
 
 
 class Exchange:
@@ -27,12 +25,12 @@ class Exchange:
         self._status = 500
         self._fields: list[tuple[str, str]] = []
         self._parts: list[bytes] = []
-        self._transport: asyncio.Transport | None = None  # where parts go, once they have begun to
+        self._sent: Parts | None = None  # where parts go, once they have begun to
         self._task: asyncio.Task[None] | None = None
 
     @property
     def begun(self) -> bool:
-        return self._transport is not None
+        return self._sent is not None
 
     async def run(self) -> None:
         """Have the application answer."""
@@ -47,8 +45,8 @@ class Exchange:
             self._task.cancel()
 
     def end(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
+        if self._sent is not None:
+            self._sent.end(b"")
         if not self.in_hand.done():
             self.in_hand.set_result(None)
 
@@ -74,16 +72,13 @@ class Exchange:
             self._parts.append(message.get("body", b""))
 
     def _begin(self, connection: Connection) -> None:
-        transport = connection.begin(Answer(self._status, self._fields, b""))
-        if transport is None:
+        sent = connection.begin(Answer(self._status, self._fields, b""))
+        if sent is None:
             raise asyncio.CancelledError
-        self._transport = transport
+        self._sent = sent
         connection.leaving = self
         self.in_hand.set_result(None)
 
     def _send_part(self, part: bytes) -> None:
-        assert self._transport is not None
-        if self._transport.get_write_buffer_size() > MOST_WAITING:
-            self._transport.abort()  # `left` is called as its connection ends
-        elif part:
-            self._transport.write(part)
+        assert self._sent is not None
+        self._sent.send(part)  # `left` is called if its connection ends

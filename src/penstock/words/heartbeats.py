@@ -7,7 +7,7 @@ Known fields are read strictly: a value must have the type of its field. Unknown
 from collections.abc import Callable, Mapping
 from typing import Literal, TypedDict, TypeVar
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from penstock.types import WorkerId
 from penstock.words.basics import Count, Finite, Garbled, RegistryWord, reader
@@ -25,6 +25,8 @@ class Heartbeat(RegistryWord, kw_only=True):
     admin: str = ""  # the URL of the process's admin plane
     draining: bool = False
     tells: bool = False  # whether it understands a `Look`; an older process does not
+    # Its zone. Absent if it is in the one without a name, where an older process is too.
+    zone: str | UnsetType = UNSET
 
 
 class GatewayHeartbeat(Heartbeat, kw_only=True):
@@ -43,6 +45,7 @@ class LoadReport(Struct, kw_only=True):
     critical_depth: Finite | None = None
     workers_healthy: Count = 0
     backlog_seconds: Finite = 0.0  # seconds until what waits now has been done
+    late: bool = False  # whether the workers of its zone cannot do in time what waits now
     padded_share: Finite = 0.0  # the part of the inputs that the workers ran lately that was padding
     max_batch: Count = 0
     # Sizes of batches that were run, and the seconds that one is believed to take.

@@ -17,6 +17,7 @@ from penstock.adapters.memory.registry import MemoryRegistry, SharedRegistry
 from penstock.adapters.memory.shard import SharedShards
 from penstock.ports import Clock
 from penstock.ports.shards import Alive, Leases, Taken
+from penstock.shard_plan import ZoneOf, nowhere
 from penstock.words.heartbeats import Heartbeat, Kind
 
 
@@ -31,11 +32,11 @@ class MemoryBus:
         self.aside = MemoryAside()
         self._boxes = Boxes(clock)
         self.post = MemoryPost(self._boxes)
-        self._lines: dict[str, Line] = {}  # by model
+        self._lines: dict[tuple[str, str], Line] = {}  # by model and zone
         self._registry = SharedRegistry()
 
-    def credits(self) -> MemoryCredits:
-        return MemoryCredits(self._lines)
+    def credits(self, zone: str = "") -> MemoryCredits:
+        return MemoryCredits(self._lines, zone)
 
     def mailbox(self, owner: str) -> MemoryMailbox:
         return MemoryMailbox(self._boxes, owner, self.heartbeat)
@@ -70,9 +71,11 @@ class MemoryShards:
     def publisher(self, box: str, clock: Clock, max_requests: int, max_bytes: int) -> MemoryPublisher:
         return MemoryPublisher(self._shards, box, clock, max_requests, max_bytes)
 
-    def leases(self, me: str, alive: Alive) -> MemoryLeases:
+    def leases(self, me: str, alive: Alive, zone_of: ZoneOf = nowhere) -> MemoryLeases:
         bus = self._bus
-        return MemoryLeases(self._shards, me, alive, self._clock, heartbeat=bus.heartbeat, lease=bus.lease)
+        return MemoryLeases(
+            self._shards, me, alive, zone_of, self._clock, heartbeat=bus.heartbeat, lease=bus.lease
+        )
 
     def intake(
         self, me: str, clock: Clock, leases: Leases, alive: Alive, kind: type[Taken]

@@ -7,19 +7,27 @@ from collections.abc import Callable
 from penstock.adapters.memory.shard import SharedShards
 from penstock.ports import Clock
 from penstock.ports.shards import Alive
-from penstock.shard_plan import even_part, plan
+from penstock.shard_plan import ZoneOf, own_part, plan
 
 
 class MemoryLeases:
     """Implements `ports.shards.Leases`."""
 
     def __init__(
-        self, shards: SharedShards, me: str, alive: Alive, clock: Clock, *, heartbeat: float, lease: float
+        self,
+        shards: SharedShards,
+        me: str,
+        alive: Alive,
+        zone_of: ZoneOf,
+        clock: Clock,
+        *,
+        heartbeat: float,
+        lease: float,
     ) -> None:
         self.on_gained: Callable[[int], None] = lambda shard: None
         self.on_lost: Callable[[int], None] = lambda shard: None
         self._shards, self._me, self._alive, self._clock = shards.every, me, alive, clock
-        self._heartbeat, self._lease = heartbeat, lease
+        self._heartbeat, self._lease, self._zone_of = heartbeat, lease, zone_of
         self._held: dict[int, int] = {}  # the shards that are held, and the fence number of each
         self._former: set[int] = set()  # shards that were lost because their leases were not renewed in time
         self._changed = asyncio.Event()
@@ -45,7 +53,7 @@ class MemoryLeases:
             self._changed.clear()
             self.step()
             # A batcher that lacks shards looks more often: their owner has died, or is about to give them back.
-            short = len(self._held) < even_part(len(self._shards), self._alive(), self._me)
+            short = len(self._held) < own_part(len(self._shards), self._alive(), self._me, self._zone_of)
             try:
                 async with asyncio.timeout(self._heartbeat / 4 if short else self._heartbeat):
                     await self._changed.wait()
@@ -66,7 +74,9 @@ class MemoryLeases:
             for number, shard in enumerate(self._shards)
             if number not in self._held and shard.holder(now) not in ("", self._me)
         }
-        decided = plan(len(self._shards), self._held, others, self._alive(), self._me, self._former)
+        decided = plan(
+            len(self._shards), self._held, others, self._alive(), self._me, self._former, self._zone_of
+        )
         self._give(decided.give)
         for number in decided.take:
             fence = self._shards[number].lease(self._me, now, self._lease)

@@ -2,9 +2,12 @@
 shard in turn. Tests run gateways on it. `adapters/outbox.py`, which the publisher over Redis has too, holds what is
 not sent yet."""
 
+from collections.abc import Collection, Sequence
+
 from penstock.adapters.memory.shard import SharedShards
 from penstock.adapters.outbox import Outbox
 from penstock.ports import Clock
+from penstock.types import Accepted
 from penstock.words.envelopes import encode_envelope
 
 
@@ -16,21 +19,24 @@ class MemoryPublisher(Outbox):
     ) -> None:
         super().__init__(max_requests, max_bytes)
         self._shards, self._box, self._clock = shards, box, clock
-        self._turn = -1  # the shard that the last requests went to
+        self._open: Sequence[int] = range(len(shards.every))  # the shards that requests go to
+        self._turn = -1  # the place among these to which the last requests went
+
+    def prefer(self, shards: Collection[int]) -> None:
+        self._open = sorted(shards)
 
     async def run(self) -> None:
         while True:
             await self._wake.wait()
             self._wake.clear()
             if self._unsent:
-                self._turn = (self._turn + 1) % len(self._shards.every)
-                self._send(self._turn)
+                self._turn = (self._turn + 1) % len(self._open)
+                self._send(self._open[self._turn], self._take_unsent())
             for shard in list(self._withdrawn):
-                self._send(shard)
+                self._send(shard, [])
             self._quiet.set()
 
-    def _send(self, shard: int) -> None:
-        requests = self._take_unsent()
+    def _send(self, shard: int, requests: Sequence[Accepted]) -> None:
         for request in requests:
             request.shard = shard
         withdrawn = self._withdrawn.pop(shard, [])

@@ -96,6 +96,12 @@ BATCHED = _counter("batched_requests", "requests", "Requests in all batches", BA
 PADDING = _counter("padding", "inputs", "Inputs that were repeated to fill batches", BATCHING, "model")
 RETRIED = _counter("retried_batches", "batches", "Batches that were retries", BATCHING, "model")
 AHEAD = _counter("ahead_batches", "batches", "Batches handed to workers that ran another", BATCHING, "model")
+CROSSED = _counter(
+    "crossed_batches", "batches", "Batches sent to workers of another zone", frozenset({BATCHER}), "model"
+)
+CROSSED_REQUESTS = _counter(
+    "crossed_requests", "requests", "Requests in batches to another zone", frozenset({BATCHER}), "model"
+)
 OUT_OF_MEMORY = _counter(
     "out_of_memory", "batches", "Batches that did not fit into a worker's memory", BATCHING, "model"
 )

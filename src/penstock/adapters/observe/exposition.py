@@ -30,6 +30,8 @@ _COUNTERS: tuple[tuple[c.Family, Callable[[ModelMetrics], int]], ...] = (
     (c.PADDING, lambda model: model.padding),
     (c.RETRIED, lambda model: model.retried_batches),
     (c.AHEAD, lambda model: model.ahead),
+    (c.CROSSED, lambda model: model.crossed_batches),
+    (c.CROSSED_REQUESTS, lambda model: model.crossed_requests),
     (c.OUT_OF_MEMORY, lambda model: model.out_of_memory),
 )
 

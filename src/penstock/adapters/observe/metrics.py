@@ -27,6 +27,8 @@ class ModelMetrics:
         self.reasons: Counter[str] = Counter()  # batches, by why they were sent
         self.retried_batches = 0
         self.ahead = 0  # batches that were with their workers before these had ended the one before
+        self.crossed_batches = 0  # batches sent to workers of another zone
+        self.crossed_requests = 0  # the requests in them
         self.out_of_memory = 0  # batches
         self.batched_requests = 0
         self.padding = 0  # inputs that were repeated to fill batches
@@ -51,6 +53,9 @@ class Metrics(Observer):
         model.reasons[batch.reason] += 1
         model.retried_batches += batch.retry
         model.ahead += batch.ahead
+        if batch.crossed:
+            model.crossed_batches += 1
+            model.crossed_requests += len(batch.requests)
         model.batched_requests += len(batch.requests)
         model.batch_size.observe(len(batch.requests))
 

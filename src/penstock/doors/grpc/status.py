@@ -28,6 +28,7 @@ from penstock.errors import (
     MethodNotAllowed,
     NoInput,
     NotFound,
+    NotInstalled,
     Overloaded,
     OverQuota,
     StoreDown,
@@ -37,6 +38,7 @@ from penstock.errors import (
     UnknownCoding,
     UnknownVersion,
     UnsupportedMedia,
+    UpgradeRequired,
 )
 from penstock.protos.messages import message
 from penstock.types import Failure
@@ -55,6 +57,8 @@ STATUS_OF = {
     UnsupportedMedia.code: UNIMPLEMENTED,
     UnknownCoding.code: UNIMPLEMENTED,
     UnknownVersion.code: UNIMPLEMENTED,
+    UpgradeRequired.code: UNIMPLEMENTED,
+    NotInstalled.code: UNIMPLEMENTED,
     BodyTooSlow.code: DEADLINE,
     HeadTooSlow.code: DEADLINE,
     DeadlineExceeded.code: DEADLINE,

@@ -20,8 +20,8 @@ class RedisBus:
         self.aside = store.aside
         self.post = Post(store)
 
-    def credits(self) -> Credits:
-        return Credits(self.store)
+    def credits(self, zone: str = "") -> Credits:
+        return Credits(self.store, zone)
 
     def mailbox(self, owner: str) -> Mailbox:
         return Mailbox(self.store, owner)

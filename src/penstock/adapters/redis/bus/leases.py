@@ -21,7 +21,7 @@ from penstock.adapters.redis.link.connect import Patience, Store, translate
 from penstock.adapters.redis.link.scripts import Call
 from penstock.errors import StoreDown
 from penstock.loops import Loops
-from penstock.shard_plan import even_part, plan
+from penstock.shard_plan import ZoneOf, nowhere, own_part, plan
 
 log = logging.getLogger("penstock.batcher")
 
@@ -39,12 +39,15 @@ class _Lease:
 class Leases:
     """Implements `ports.shards.Leases`."""
 
-    def __init__(self, store: Store, me: str, alive: Callable[[], Collection[str]]) -> None:
+    def __init__(
+        self, store: Store, me: str, alive: Callable[[], Collection[str]], zone_of: ZoneOf = nowhere
+    ) -> None:
         self.on_gained: Callable[[int], None] = lambda shard: None
         self.on_lost: Callable[[int], None] = lambda shard: None
         self._store = store
         self._me = me
         self._alive = alive  # returns the names of the batchers that are there
+        self._zone_of = zone_of  # says in which zone a batcher is
         self._shards = store.settings.shards
         self._milliseconds = int(store.settings.lease * 1000)
         self._held: dict[int, _Lease] = {}
@@ -87,11 +90,14 @@ class Leases:
             if self._closing:
                 return
             batchers = self._alive()
-            short = len(self._held) < even_part(self._shards, batchers, self._me)
-            others = await self._held_by_others() if short else set()
-            decided = plan(self._shards, self._held, others, batchers, self._me, self._former)
+            others = await self._held_by_others() if self._short(batchers) else set()
+            decided = plan(self._shards, self._held, others, batchers, self._me, self._former, self._zone_of)
             await self._give(decided.give)
             await self._take(decided.take)
+
+    def _short(self, batchers: Collection[str]) -> bool:
+        """Whether we lack shards."""
+        return len(self._held) < own_part(self._shards, batchers, self._me, self._zone_of)
 
     async def _balance(self) -> None:
         patience = Patience(f"The keeper of the leases of {self._me}")
@@ -106,8 +112,7 @@ class Leases:
                 await asyncio.sleep(patience.failed(error))
                 continue
             # A batcher that lacks shards looks more often: their owner has died, or is about to give them back.
-            short = len(self._held) < even_part(self._shards, self._alive(), self._me)
-            pause = heartbeat / 4 if short else heartbeat - (monotonic() - began)
+            pause = heartbeat / 4 if self._short(self._alive()) else heartbeat - (monotonic() - began)
             try:
                 async with asyncio.timeout(max(0.0, pause)):
                     await self._changed.wait()

@@ -19,7 +19,7 @@ nobody waits for the answers.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from redis.asyncio.cluster import RedisCluster
@@ -66,6 +66,8 @@ class Publisher(Outbox):
         self._shards = store.settings.shards
         self._turn = -1  # the shard of the last envelope
         self._away: set[int] = set()  # the shards that are left out, because their node is away
+        self._preferred: Collection[int] = range(self._shards)
+        self._open: Collection[int] = range(self._shards)  # the shards that requests go to now
         self._trouble = asyncio.Event()  # set when there are such shards
         self._listener = SilenceWatch(store)
 
@@ -73,6 +75,17 @@ class Publisher(Outbox):
     def down(self) -> bool:
         """Whether nothing can be accepted now."""
         return len(self._away) == self._shards
+
+    def prefer(self, shards: Collection[int]) -> None:
+        self._preferred = frozenset(shards)
+        self._choose()
+
+    def _choose(self) -> None:
+        """Work out to which shards requests go: to the preferred ones that can be reached, or else to any."""
+        away = self._away
+        reached = [shard for shard in range(self._shards) if shard not in away]
+        self._open = frozenset(self._preferred).intersection(reached) or frozenset(reached)
+        self._wake.set()
 
     # ---- the loop ----------------------------------------------------------------------------------------
 
@@ -120,14 +133,15 @@ class Publisher(Outbox):
         """Returns the shard of the next envelope; None when there is nothing to send, or no shard to send it to."""
         for step in range(1, self._shards + 1):
             shard = (self._turn + step) % self._shards
-            if shard not in self._away and (self._unsent or self._withdrawn.get(shard)):
+            takes = self._unsent and shard in self._open
+            if takes or (shard not in self._away and self._withdrawn.get(shard)):
                 self._turn = shard
                 return shard
         return None
 
     def _seal(self, shard: int) -> tuple[list[Accepted], list[bytes]]:
         room = self._unsent_bytes <= ENVELOPE_BYTES and len(self._unsent) <= ENVELOPE_REQUESTS
-        requests = self._take_unsent()
+        requests = self._take_unsent() if shard in self._open else []
         for request in requests:
             request.shard = shard
         withdrawn = self._withdrawn.pop(shard, [])
@@ -198,11 +212,12 @@ class Publisher(Outbox):
 
     def _lose(self, shard: int) -> None:
         self._away |= self._neighbours(shard)
+        self._choose()
         self._trouble.set()
 
     def _regain(self, shard: int) -> None:
         self._away -= self._neighbours(shard)
-        self._wake.set()
+        self._choose()
 
     def _neighbours(self, shard: int) -> set[int]:
         """Returns the shards that are on the same server as this one, as far as we know."""

@@ -8,6 +8,7 @@ from penstock.adapters.redis.link.connect import Store
 from penstock.ports import Clock
 from penstock.ports.shards import Alive, Taken
 from penstock.ports.shards import Leases as LeasesPort
+from penstock.shard_plan import ZoneOf, nowhere
 
 
 class RedisShards:
@@ -20,8 +21,8 @@ class RedisShards:
     def publisher(self, box: str, clock: Clock, max_requests: int, max_bytes: int) -> Publisher:
         return Publisher(self._store, box, clock, max_requests=max_requests, max_bytes=max_bytes)
 
-    def leases(self, me: str, alive: Alive) -> Leases:
-        return Leases(self._store, me, alive)
+    def leases(self, me: str, alive: Alive, zone_of: ZoneOf = nowhere) -> Leases:
+        return Leases(self._store, me, alive, zone_of)
 
     def intake(
         self, me: str, clock: Clock, leases: LeasesPort, alive: Alive, kind: type[Taken]

@@ -19,7 +19,7 @@ TYPES = tuple(
     for pattern, kind in (
         (r"s\d+\}:requests", "stream"),
         (r"s\d+\}:(lease|fence)", "string"),
-        (r"m:.*\}:idle", "zset"),
+        (r"m:.*\}:idle(:.+)?", "zset"),
         (r"box:.*\}", "stream"),
         (r"reg\}:(pulse|models|gateways|batchers|workers)", "hash"),
         (r"t\d+\}:task:.*", "hash"),
@@ -65,9 +65,9 @@ class Keys:
         """Counter: how often the shard has changed hands; outlives the lease."""
         return f"{{{self.namespace}:s{shard}}}:fence"
 
-    def idle(self, model: str) -> str:
-        """Sorted set: slots that wait for a batch of the model, first come first served."""
-        return f"{{{self.namespace}:m:{model}}}:idle"
+    def idle(self, model: str, zone: str = "") -> str:
+        """Sorted set: slots of a zone that wait for a batch of the model, first come first served."""
+        return f"{{{self.namespace}:m:{model}}}:idle" + (f":{zone}" if zone else "")
 
     def box(self, owner: str) -> str:
         """Stream: what is sent to one process."""

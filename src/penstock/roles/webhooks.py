@@ -1,0 +1,28 @@
+"""Makes the webhooks of a process with clients, as the configuration allows them. The roles that answer clients
+call it (`embedded.py`, `gateway.py`)."""
+
+import time
+from ipaddress import ip_network
+
+from penstock.adapters.webhooks.courier import HttpCourier
+from penstock.config import Config
+from penstock.runtime.webhooks import Webhooks
+
+
+def webhooks_of(config: Config) -> Webhooks | None:
+    """Returns None if no address may be called."""
+    said = config.webhooks
+    if not said.allow:
+        return None
+    courier = HttpCourier([ip_network(each) for each in said.private], said.timeout)
+    return Webhooks(
+        courier,
+        said.allow,
+        said.secret,
+        time.time,
+        attempts=said.attempts,
+        base=said.base,
+        longest=said.max,
+        most=said.max_pending,
+        share=config.limits.tenant_share,
+    )
