@@ -187,7 +187,8 @@ class StreamRoad:
         try:
             async with asyncio.timeout(limit):
                 socket = self._free() or await self._open()
-                answer = socket.answers[number] = self.loop.create_future()
+                answer: asyncio.Future[Response] = self.loop.create_future()
+                socket.answers[number] = answer
                 socket.say(message)
                 try:
                     return await answer

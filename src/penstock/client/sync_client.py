@@ -43,7 +43,8 @@ class Client:
         """`key`: an API key or token; without one, that of the variable PENSTOCK_API_KEY. `model`: for
         requests that name none. `timeout`: seconds that a request may take, retries included; None leaves it
         to the server. `connections`: the most that are open at once. `ca_file`, `certificate`: PEM files, for
-        the server's certificate and the client's own; or `tls` for all of that."""
+        the server's certificate and the client's own; or `tls` for all of that. `transport`:
+        `websocket` sends all over one connection, or a few."""
 
         def make() -> AsyncClient:
             return AsyncClient(
