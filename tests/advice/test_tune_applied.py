@@ -21,7 +21,7 @@ warmup = "a text"
 
 
 def penstock(server: Server, *options: str) -> "subprocess.CompletedProcess[str]":
-    command = [PENSTOCK, "tune", "--from", server.admin_url, *options]
+    command = [str(PENSTOCK), "tune", "--from", server.admin_url, *options]
     return subprocess.run(command, cwd=server.directory, capture_output=True, text=True, check=False)
 
 

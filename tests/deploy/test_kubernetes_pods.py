@@ -64,7 +64,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Runn
             valkey.environment()["REDISCLI_AUTH"] if word == "$(REDISCLI_AUTH)" else word for word in words
         ]
         redis = stack.enter_context(redis_server(VALKEY, *expanded))
-        running = {}
+        running: dict[str, Running] = {}
         for number, role in enumerate(ROLES):
             pod = found[role]
             files = {path: folder / f"{role}.toml" for path, _ in pod.files()}

@@ -1,5 +1,5 @@
 """Makes a configuration of what a running server says of its own (`/internal/config`), as far as a simulation needs
-it. `penstock tune --from` does (`cli/tuned_server.py`)."""
+it. `penstock tune --from` does (`cli/tuned.py`)."""
 
 import tempfile
 import tomllib
