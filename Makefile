@@ -9,7 +9,11 @@ PROMETHEUS = tools/unpacked-package $(VENV)/apt prometheus prometheus promtool
 # Tests that start whole servers and installations; those and the others take about as long.
 ROLES   = tests/roles tests/tls tests/ledger tests/bench tests/auth tests/examples
 
+<<<<<<< HEAD
+.PHONY: run install wheel test check style types unit unit-core unit-contract unit-faults unit-roles unit-rest unit-attacks test-clients bench bench-peers chaos dashboards lock format clean help
+=======
 .PHONY: run install wheel test check style types unit unit-core unit-contract unit-faults unit-roles unit-deploy unit-rest unit-attacks bench bench-peers chaos dashboards lock format clean help
+>>>>>>> 815859cfaaedbb177f5542dc6bb7f9e1cd9ee8a5
 
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -69,7 +73,14 @@ unit-contract: $(VENV)/.dev
 	$(BIN)/pytest tests/contract
 
 unit-rest: $(VENV)/.dev
+<<<<<<< HEAD
+	$(BIN)/pytest $(addprefix --ignore ,$(ROLES) tests/core tests/contract tests/chaos tests/attack tests/clients)
+
+test-clients: $(VENV)/.dev  ## heavy clients of other servers, each in an environment of its own under .clients/
+	$(BIN)/pytest tests/clients
+=======
 	$(BIN)/pytest $(addprefix --ignore ,$(ROLES) tests/deploy tests/core tests/contract tests/chaos tests/attack)
+>>>>>>> 815859cfaaedbb177f5542dc6bb7f9e1cd9ee8a5
 
 bench: $(VENV)/.dev  ## every figure of docs/benchmarks.md that needs no rival
 	tools/system-packages wrk
@@ -84,7 +95,7 @@ chaos: $(VENV)/.dev  ## the long forms of the fault tests and attacks, and examp
 	$(PROMETHEUS)
 	$(BIN)/pytest tests/chaos --chaos-long
 	$(BIN)/pytest tests/attack --chaos-long
-	$(BIN)/pytest --ignore tests/chaos --ignore tests/attack --hypothesis-profile=explore
+	$(BIN)/pytest --ignore tests/chaos --ignore tests/attack --ignore tests/clients --hypothesis-profile=explore
 
 dashboards: $(VENV)/.dev  ## make deploy/grafana/*.json anew
 	$(BIN)/python -m tools.dashboards

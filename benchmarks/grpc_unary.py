@@ -15,21 +15,28 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks import machine, processor
+from benchmarks import processor
 from benchmarks.echo import FLAGS, TARGET, TEXT
+from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, number, options, reach
 from benchmarks.serving import free_port, launched, serving
 from benchmarks.table import markdown_table
 from penstock.errors import UserMistake
 from penstock.protos.messages import message
 
-ECHO = Path(__file__).parent / "peers" / "servers" / "grpc_aio_echo.py"
+NAME = "grpc_unary"
+PROMISED = 10_000.0  # calls a second, on two cores with the load generator
+PENSTOCK, ECHO = "Penstock", "bare echo of grpc.aio"
+ECHO_SERVER = Path(__file__).parent / "peers" / "servers" / "grpc_aio_echo.py"
 PATH = "/penstock.v1.Inference/Infer"
+FIELDS = ("content-type: application/grpc", "te: trailers")
 _DONE = re.compile(r"finished in [\d.]+\w+, ([\d.]+) req/s")
+_DATA = re.compile(r"headers \(space savings [-\d.]+%\), ([\d.]+)([KMG]?B) \(\d+\) data")
+_UNITS = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
 _STATUS = re.compile(r"requests: (\d+) total, .* (\d+) succeeded, (\d+) failed")
 
 
@@ -56,14 +63,14 @@ def penstock() -> Iterator[tuple[int, int]]:
 @contextlib.contextmanager
 def grpc_aio() -> Iterator[tuple[int, int]]:
     port = free_port()
-    with launched([sys.executable, str(ECHO), str(port)]) as process:
+    with launched([sys.executable, str(ECHO_SERVER), str(port)]) as process:
         _wait_for(port)
         yield port, process.pid
 
 
 SERVERS: dict[str, Callable[[], contextlib.AbstractContextManager[tuple[int, int]]]] = {
-    "Penstock": penstock,
-    "grpc.aio echo": grpc_aio,
+    PENSTOCK: penstock,
+    ECHO: grpc_aio,
 }
 
 
@@ -78,54 +85,88 @@ def processor_seconds(pid: int) -> float:
     return processor.parse(Path(f"/proc/{pid}/stat").read_text()).seconds
 
 
-def measure(port: int, pid: int, body: Path, options: argparse.Namespace) -> Round:
-    command = ["h2load", f"-D{options.seconds}", f"-c{options.connections}", f"-m{options.streams}", "-t1"]
-    command += ["-d", str(body), "-H", "content-type: application/grpc", "-H", "te: trailers"]
+def h2load(
+    url: str, body: Path, fields: Sequence[str], pid: int, seconds: float, flags: Sequence[str], least: int
+) -> Round:
+    """One round of load. `fields`: the header's. `pid`: the process whose time is measured. `least`: bytes that
+    a good answer has; a call of gRPC that failed has none, and h2load takes it for a success."""
+    command = ["h2load", f"-D{seconds:g}", "-t1", "-d", str(body), *flags]
+    for field in fields:
+        command += ["-H", field]
     before = processor_seconds(pid)
-    ran = subprocess.run(
-        [*command, f"http://127.0.0.1:{port}{PATH}"], capture_output=True, text=True, check=True
-    )
+    ran = subprocess.run([*command, url], capture_output=True, text=True, check=True)
     spent = processor_seconds(pid) - before
     done, status = _DONE.search(ran.stdout), _STATUS.search(ran.stdout)
     if done is None or status is None:
-        raise UserMistake(f"h2load said something else: {ran.stdout[-300:]}")
-    answered = int(status[2])
+        raise RuntimeError(f"h2load said something else: {ran.stdout[-300:]}")
+    answered, data = int(status[2]), _DATA.search(ran.stdout)
+    if data is None or float(data[1]) * _UNITS[data[2]] < 0.9 * least * answered:
+        raise RuntimeError(f"the answers are too short to be good ones: {ran.stdout[-300:]}")
     return Round(float(done[1]), spent / max(1, answered) * 1e6, int(status[3]))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.grpc_unary", description=__doc__)
-    parser.add_argument("--seconds", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--connections", type=int, default=8)
-    parser.add_argument("--streams", type=int, default=32, help="Calls at once on each connection.")
-    options = parser.parse_args(arguments)
-    if shutil.which("h2load") is None:
-        raise UserMistake("this needs h2load: apt-get install nghttp2-client")
-    print(machine.describe())
+def arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = options(NAME, __doc__, seconds=5, rounds=3)
+    parser.add_argument("--connections", type=at_least_one, default=8)
+    parser.add_argument("--streams", type=at_least_one, default=32, help="calls at once on each connection")
+    return parser.parse_args(argv)
+
+
+def measure(given: argparse.Namespace, say: Say) -> Figure:
+    need_h2load()
     rounds: dict[str, list[Round]] = {name: [] for name in SERVERS}
+    load = [f"-c{given.connections}", f"-m{given.streams}"]
     with tempfile.TemporaryDirectory() as folder:
         body = Path(folder, "body")
         body.write_bytes(framed(TEXT))
-        for _ in range(options.rounds):
+        for _ in range(given.rounds):
             for name, start in SERVERS.items():
                 with start() as (port, pid):
-                    rounds[name].append(measure(port, pid, body, options))
+                    url = f"http://127.0.0.1:{port}{PATH}"
+                    rounds[name].append(h2load(url, body, FIELDS, pid, given.seconds, load, len(TEXT)))
+                    say(f"  {name}: {rounds[name][-1].per_second:,.0f}/s")
+    ours = median(each.per_second for each in rounds[PENSTOCK])
+    spent = {name: median(each.microseconds for each in done) for name, done in rounds.items()}
+    return Figure(
+        title="Unary calls of gRPC",
+        method=(
+            f"h2load with {given.connections} connections of {given.streams} streams, 2 KB in and out, "
+            f"{given.seconds:g} s; medians of {given.rounds} interleaved rounds. Penstock hands each to a function "
+            "in its own process; the echo answers by itself. Processor time is that of the process that speaks "
+            "gRPC."
+        ),
+        tables=[table_of("server", rounds)],
+        checks=[
+            Check("calls a second", ours, PROMISED, "/s", at_least=True),
+            Check("processor time of a call", spent[PENSTOCK], spent[ECHO], "µs"),
+        ],
+        data={"rounds": {name: [each._asdict() for each in done] for name, done in rounds.items()}},
+    )
+
+
+def need_h2load() -> None:
+    if shutil.which("h2load") is None:
+        raise UserMistake("this needs h2load: apt-get install nghttp2-client")
+
+
+def table_of(what: str, rounds: Mapping[str, Sequence[Round]]) -> str:
+    """The table of what each server did, or each way."""
     rows = [
         [
             name,
-            f"{median(each.per_second for each in done):,.0f}/s",
-            " ".join(f"{each.per_second:,.0f}" for each in done),
-            f"{median(each.microseconds for each in done):.0f} µs",
+            number(median(each.per_second for each in done)),
+            reach([each.per_second for each in done]),
+            f"{number(median(each.microseconds for each in done))} µs",
             str(sum(each.failed for each in done)),
         ]
         for name, done in rounds.items()
     ]
-    print(
-        markdown_table(["unary calls, 2 KB in and out", "median", "rounds", "processor time", "failed"], rows)
-    )
-    return 0
+    return markdown_table([what, "a second", "range", "processor time of each", "failed"], rows)
+
+
+def main(argv: Sequence[str]) -> int:
+    return conduct(NAME, arguments(argv), measure, argv)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main(sys.argv[1:]))

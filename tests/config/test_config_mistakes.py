@@ -46,6 +46,14 @@ def mistake(
             ONE + "max_bacth = 3",
             "penstock.toml:3: unknown key 'max_bacth' in [models.x]; did you mean 'max_batch'?",
         ),
+        (
+            "[server]\nport = 1234\ngrpc_port = 1234",
+            "penstock.toml:3: server.grpc_port must differ from server.port, which is 1234 too",
+        ),
+        (
+            "[server]\ngrpc_port = 1\n[tls]\ncertificate = 'a'\nhttp2 = false",
+            "penstock.toml:5: tls.http2 must be true where there is a server.grpc_port: gRPC is HTTP/2",
+        ),
         ("[sevrer]", "penstock.toml:1: unknown key 'sevrer'; did you mean 'server'?"),
         ("[server]\nzzz = 1", "penstock.toml:2: unknown key 'zzz' in [server]"),
         (

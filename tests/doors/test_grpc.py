@@ -125,6 +125,18 @@ def test_the_request_has_the_id_and_the_trace_that_its_metadata_say(channel: grp
     assert trailers["traceparent"] == trace
 
 
+def test_a_call_with_an_idempotency_key_is_executed_once(channel: grpc.Channel) -> None:
+    call, key = method(channel, f"/{NATIVE}/Infer"), [("idempotency-key", "once")]
+    first, made = call.with_call(asked(text="a"), metadata=key, timeout=HUNG)
+    again, replayed = call.with_call(asked(text="a"), metadata=key, timeout=HUNG)
+    assert first.request_id == again.request_id
+    assert "idempotency-replayed" not in trailers_of(made)
+    assert trailers_of(replayed)["idempotency-replayed"] == "true"
+    with pytest.raises(grpc.RpcError) as other:
+        call(asked(text="b"), metadata=key, timeout=HUNG)
+    assert other.value.code() is grpc.StatusCode.ALREADY_EXISTS
+
+
 # ---- streams -----------------------------------------------------------------------------------------------
 
 

@@ -130,7 +130,7 @@ def refusal(answer: Answer, status: int = 400) -> str:
 
 
 def test_each_row_is_a_request_and_the_answer_has_them_in_their_order(server: Server) -> None:
-    answer = infer(server, "shout", one(["a", "größer", "c"], id="mine"))
+    answer = infer(server, "shout", one(["a", "größer", "c"], id="mine", model_name="shout"))
     assert outputs(answer) == {"output": ("BYTES", [3], ["A", "GRÖSSER", "C"])}
     said = answer.json()
     assert (said["model_name"], said["model_version"], said["id"]) == ("shout", "1", "mine")
@@ -323,6 +323,7 @@ def test_timeout_is_the_deadline_in_microseconds(tmp_path: Path) -> None:
         ({"inputs": one(["a"])["inputs"] * 2}, "same name"),
         ({"inputs": [{"name": "a", "shape": [1], "datatype": "BYTES"}]}, "no 'data'"),
         (one(["a"], parameters={"timeout": "soon"}), "microseconds"),
+        (one(["a"], model_name="another"), "those of the path"),
         (one(["a\u0000"]), "control character"),
     ],
 )

@@ -5,19 +5,20 @@ import asyncio
 import sys
 from typing import Any
 
+import grpc
 import grpc.aio
 
 PATH = "/penstock.v1.Inference/Infer"
 
 
-async def echo(message: bytes, context: object) -> bytes:
+async def echo(message: bytes, context: Any) -> bytes:
     return message
 
 
 class Echo(grpc.GenericRpcHandler):  # type: ignore[type-arg]
     """Every method is the same."""
 
-    def service(self, handler_call_details: Any) -> Any:
+    def service(self, handler_call_details: Any) -> "grpc.RpcMethodHandler[Any, Any]":
         return grpc.unary_unary_rpc_method_handler(echo)
 
 

@@ -10,6 +10,7 @@ from penstock.edge.grpc_stream import GrpcStream
 from penstock.edge.http1 import Connection
 from penstock.edge.http2 import Http2Connection
 from penstock.edge.http2_library import DataReceived
+from penstock.edge.http2_sending import lighter_machine
 from penstock.edge.http2_stream import Stream
 from penstock.edge.unsent import PIECE
 
@@ -18,6 +19,7 @@ class GrpcConnection(Http2Connection):
     """One client's connection. Without TLS nothing is agreed before: the client just begins."""
 
     stream = GrpcStream
+    machine = lighter_machine()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if self.edge.full:

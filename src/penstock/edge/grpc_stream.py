@@ -76,6 +76,9 @@ class GrpcStream(Stream):
             self._owed = 0  # bytes by which the client's window is not open again
             self._over = self._sending = False
 
+    def _find_holder(self) -> None:
+        """Nothing is found out before it matters: nearly all messages are little, and come with their head."""
+
     def take_head(self, fields: "list[tuple[bytes, bytes]]") -> None:  # type: ignore[override]
         super().take_head(fields)
         if self._several and self.state == State.BODY:
@@ -165,6 +168,11 @@ class GrpcStream(Stream):
 
     def take_body(self, chunk: bytes) -> None:
         if not self._several:
+            if self._body.size <= LITTLE < self._body.size + len(chunk) and self.state == State.BODY:
+                try:
+                    super()._find_holder()
+                except PenstockError as exc:
+                    self.refuse(exc)
             super().take_body(chunk)
         elif self.state != State.CLOSED:
             self._read += chunk

@@ -6,7 +6,9 @@ holds up no other.
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.edge.bounds import State
@@ -48,12 +50,23 @@ class _Machine(H2Connection):
         self.local_settings = Settings(client=False, initial_values=cast(Any, SETTINGS))
 
 
+def lighter_machine() -> Any:
+    """Returns what makes our own state machine, or the library's where jh2 is not installed."""
+    try:
+        from penstock.edge.http2_machine import Machine
+    except ImportError:
+        return _Machine
+    return partial(Machine, SETTINGS)
+
+
 class Sending(asyncio.Protocol):
-    """The answers of one connection, and the library's state machine."""
+    """The answers of one connection, and the state machine."""
+
+    machine: Callable[[], Any] = _Machine
 
     def __init__(self, edge: "Edge") -> None:
         self.edge = edge
-        self._machine = _Machine()
+        self._machine = type(self).machine()
         self._frames = FrameWatch(edge.clock())
         self._transport: asyncio.Transport | None = None
         self._streams: dict[int, Stream] = {}

@@ -80,7 +80,7 @@ class Stream:
         first."""
         headers: Headers = {}
         self._headers = headers  # set first, so that a refusal gets the fields that were read
-        for name, value in fields:
+        for name, value, *_ in fields:
             if name == b":method":
                 self._method = value
             elif name == b":path":
@@ -101,10 +101,14 @@ class Stream:
             raise Malformed("Content-Length is not one number")
         if declared is not None and (len(declared) > 18 or int(declared) > limit):
             raise too_large(limit, declared)
-        if not self.complete:  # before the body is taken, we find out who sends it
-            self.holder = self._edge.app.who(self._method, self._url, headers)
+        if not self.complete:
+            self._find_holder()
             if headers.get(b"expect", b"").lower() == b"100-continue":
                 self._connection.send_head(self, [(b":status", b"100")], last=False)
+
+    def _find_holder(self) -> None:
+        """Find out who sends the body, before it is taken. Raises PenstockError."""
+        self.holder = self._edge.app.who(self._method, self._url, self._headers)
 
     def _check_head(self, headers: Headers) -> None:
         """Look at the head before anything else does. Raises PenstockError."""

@@ -111,6 +111,7 @@ class ModelStreamInfer(ModelInfer):
     several = True
 
     def serialized(self, response: Any) -> bytes:
+        response.parameters["triton_final_response"].bool_param = True
         content: bytes = _StreamResponse(infer_response=response).SerializeToString()
         return content
 

@@ -103,8 +103,10 @@ def _request() -> Part:
                 "parameters": given,
                 "inputs": {"type": "array", "items": tensor, "minItems": 1},
                 "outputs": {"type": ["array", "null"], "items": output, "description": "If not all."},
+                "model_name": {"type": ["string", "null"], "description": "As in the path."},
+                "model_version": {"type": ["string", "null"], "description": "As in the path."},
             },
-            optional=("id", "parameters", "outputs"),
+            optional=("id", "parameters", "outputs", "model_name", "model_version"),
         ),
         "examples": [example],
     }

@@ -28,7 +28,7 @@ from penstock.doors.open_inference.request import (
     content_type_of,
 )
 from penstock.doors.open_inference.rows import Rows
-from penstock.doors.open_inference.shape import MODELS, OpenInferenceDoor, model_at
+from penstock.doors.open_inference.shape import MODELS, VERSION, OpenInferenceDoor, model_at
 from penstock.doors.open_inference.tensor import Tensor
 from penstock.doors.openapi_parts import Described, Offer
 from penstock.doors.steps import Steps
@@ -57,6 +57,8 @@ class Infer(OpenInferenceDoor, AskingDoor):
         yield from check_unicode(head)
         said = decode(_BODY, head, is_unicode=True)
         yield
+        if said.model_name not in (None, model) or said.model_version not in (None, "", VERSION):
+            raise Unacceptable("'model_name' and 'model_version' must be those of the path")
         asked = asked_of(said)
         binary = memoryview(body)[len(head) :]
         tensors = yield from self._tensors(said, binary)

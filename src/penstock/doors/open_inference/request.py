@@ -49,6 +49,8 @@ class InferBody(msgspec.Struct, forbid_unknown_fields=True):
     id: str | None = None
     parameters: Parameters | None = None
     outputs: list[RequestedOutput] | None = None
+    model_name: str | None = None  # KServe's client says it in the path and here
+    model_version: str | None = None
 
 
 class Output(NamedTuple):
@@ -123,7 +125,9 @@ def content_type_of(own: Mapping[str, object] | None, given: Mapping[str, object
     return str(said)
 
 
-_OURS = ("timeout", "binary_data_output", "content_type", "priority")
+# Triton's client asks with the last of them which answer in a stream is the last to its request: here each is.
+_FINAL = "triton_enable_empty_final_response"
+_OURS = ("timeout", "binary_data_output", "content_type", "priority", _FINAL)
 _SEQUENCE = ("sequence_id", "sequence_start", "sequence_end")
 
 

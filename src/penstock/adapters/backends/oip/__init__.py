@@ -3,5 +3,5 @@
 The backend for gRPC endpoints uses it (`backends/grpc.py`), and `roles/backends.py` the settings in `shape.py`.
 What does not depend on protobuf, `columns.py` and `rows.py`, is the same over HTTP
 (`dialects/open_inference.py`). Nothing here does I/O, except that `credentials.py` reads files. Only the
-vocabulary, msgspec and protobuf are imported.
+vocabulary, `penstock.protos`, msgspec and protobuf are imported.
 """
