@@ -27,6 +27,7 @@ CONCURRENCY = 256
 KINDS = {
     "map": "`Client.map`, in order",
     "map_async": "`AsyncClient.map`, in order",
+    "websocket": "`AsyncClient.map` over WebSocket, in order",
     "infer": "`AsyncClient.infer` in tasks, with keys",
     "aiohttp": "aiohttp in tasks",
 }

@@ -15,6 +15,7 @@ import uvloop
 
 from benchmarks.echo import TEXT
 from penstock.client import AsyncClient, Client
+from penstock.client.async_client import Transport
 
 WARM_UP = 500  # inputs
 
@@ -36,14 +37,20 @@ def by_map(url: str, count: int, concurrency: int) -> tuple[int, float]:
         return good, time.perf_counter() - began
 
 
-async def by_async_map(url: str, count: int, concurrency: int) -> tuple[int, float]:
-    async with AsyncClient(url) as client:
+async def by_async_map(
+    url: str, count: int, concurrency: int, transport: Transport = "http"
+) -> tuple[int, float]:
+    async with AsyncClient(url, transport=transport) as client:
         async for _ in client.map(texts(WARM_UP), concurrency=concurrency):
             pass
         began, good = time.perf_counter(), 0
         async for done in client.map(texts(count), concurrency=concurrency, output=str):
             good += done.output == done.input
         return good, time.perf_counter() - began
+
+
+async def by_websocket(url: str, count: int, concurrency: int) -> tuple[int, float]:
+    return await by_async_map(url, count, concurrency, "websocket")
 
 
 async def by_infer(url: str, count: int, concurrency: int) -> tuple[int, float]:
@@ -84,7 +91,12 @@ def main() -> None:
     if kind == "map":
         good, seconds = by_map(url, count, concurrency)
     else:
-        run = {"map_async": by_async_map, "infer": by_infer, "aiohttp": by_aiohttp}[kind]
+        run = {
+            "map_async": by_async_map,
+            "websocket": by_websocket,
+            "infer": by_infer,
+            "aiohttp": by_aiohttp,
+        }[kind]
         good, seconds = uvloop.run(run(url, count, concurrency))
     print(json.dumps({"good": good, "seconds": seconds}))
 

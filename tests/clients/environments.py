@@ -22,7 +22,8 @@ def python_of(name: str) -> Path:
     made_from = folder / "made-from.txt"
     if not made_from.is_file() or made_from.read_text() != pins.read_text():
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        install = ["install", "--quiet", "--disable-pip-version-check", "-r", str(pins)]
+        # The pins are all there is: what a package wants besides is not needed here.
+        install = ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r", str(pins)]
         subprocess.run([str(folder / "bin" / "pip"), *install], check=True, timeout=LONGEST)
         made_from.write_text(pins.read_text())
     return folder / "bin" / "python"

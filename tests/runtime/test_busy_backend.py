@@ -20,7 +20,10 @@ def test_its_batch_goes_again_after_the_time_that_it_said() -> None:
         backend = MockBackend([busy(1.5), busy(0.5), Answer(0.1, outputs=(b"2",))])
         async with Station(backend).running() as station:
             request = station.ask()
-            await asyncio.sleep(10.0)
+            await asyncio.sleep(1.0)
+            assert (station.slot.full, station.ready) == (True, False)
+            await asyncio.sleep(9.0)
+            assert (station.slot.full, station.ready) == (False, True)
         ((at, reply),) = station.replies
         assert (reply.outcome, reply.output) == (Outcome.SUCCESS, b"2")
         assert 2.1 <= at - request.arrival < 2.2

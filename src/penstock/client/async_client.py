@@ -6,21 +6,23 @@ import os
 import secrets
 import ssl
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sized
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 from random import random
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Literal, Self, TypeVar, overload
 
 from penstock import __version__
 from penstock.client.address import inference_path, server_at, tls_context
 from penstock.client.answer import Answer
-from penstock.client.asking import Asking, Road
+from penstock.client.asking import Asking
 from penstock.client.async_map import AsyncMapped
 from penstock.client.body import Body, head_of
 from penstock.client.connections import Connections
 from penstock.client.course import Ended, NotDone
 from penstock.client.errors import InferenceError
 from penstock.client.retries import Budget, Retries
+from penstock.client.road import HttpRoad, Road
 from penstock.client.workload import Terms, Workload
 
 I = TypeVar("I")  # noqa: E741 - the type of the inputs
@@ -28,6 +30,7 @@ T = TypeVar("T")
 
 USUAL = "http://127.0.0.1:8000"
 KEY_VARIABLE = "PENSTOCK_API_KEY"
+Transport = Literal["http", "websocket"]
 PATIENCE = 300.0  # seconds an input of a map may be refused, or find no server
 
 
@@ -48,11 +51,13 @@ class AsyncClient:
         certificate: str | tuple[str, str] | None = None,
         tls: ssl.SSLContext | None = None,
         headers: Mapping[str, str] | None = None,
+        transport: Transport = "http",
     ) -> None:
         """`key`: an API key or token; without one, that of the variable PENSTOCK_API_KEY. `model`: for
         requests that name none. `timeout`: seconds that a request may take, retries included; None leaves it
         to the server. `connections`: the most that are open at once. `ca_file`, `certificate`: PEM files, for
-        the server's certificate and the client's own; or `tls` for all of that."""
+        the server's certificate and the client's own; or `tls` for all of that. `transport`: `websocket` sends
+        all over one connection, or a few."""
         server = server_at(url)
         if tls is None and server.tls:
             tls = tls_context(ca_file, certificate)
@@ -67,9 +72,13 @@ class AsyncClient:
         if key:
             fields["Authorization"] = f"Bearer {key.strip()}"
         path = inference_path(server)
-        self._asking = head_of(path, server.authority, fields)
-        self._polling = self._asking.partition(b"\r\n")[2] + b"\r\n"
-        self._results = path.removesuffix("/inference") + "/result/"
+        self._head = head_of(path, server.authority, fields)
+        self._fields = fields
+        self._base = path.removesuffix("/inference")
+        self._authority = server.authority
+        self._transport = transport
+        if transport == "websocket":
+            import_module("penstock.client.stream_road")  # a missing library is told now
         self._road: Road | None = None
         self._closed = False
         self._prefix, self._numbers = secrets.token_hex(8), count(1)
@@ -118,7 +127,7 @@ class AsyncClient:
         asking = self.ask(input, model, parameters, output)
         asking.key = idempotency_key or (self.new_key() if once and self.retries.attempts > 1 else None)
         timeout = self._timeout if timeout is None else timeout
-        now = road.connections.loop.time
+        now = road.loop.time
         end = None if timeout is None else now() + timeout
         self._budget.sent()
         tries = 0
@@ -249,7 +258,7 @@ class AsyncClient:
     async def close(self) -> None:
         self._closed = True
         if self._road is not None:
-            await self._road.connections.close()
+            await self._road.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -268,10 +277,18 @@ class AsyncClient:
         if self._closed:
             raise RuntimeError("the client is closed: make another one")
         if self._road is None:
-            connections = Connections(self._host, self._port, self._tls, self._limit, loop)
-            self._road = Road(connections, self._asking, self._results, self._polling)
-        elif self._road.connections.loop is not loop:
+            self._road = self._make_road(loop)
+        elif self._road.loop is not loop:
             raise RuntimeError(
                 "an AsyncClient belongs to the event loop that used it first: make one for each loop"
             )
         return self._road
+
+    def _make_road(self, loop: asyncio.AbstractEventLoop) -> Road:
+        if self._transport == "websocket":
+            from penstock.client.stream_road import StreamRoad
+
+            url = f"{'wss' if self._tls else 'ws'}://{self._authority}{self._base}/stream"
+            return StreamRoad(self._host, self._port, self._tls, url, self._fields, loop)
+        connections = Connections(self._host, self._port, self._tls, self._limit, loop)
+        return HttpRoad(connections, self._head, f"{self._base}/result/")

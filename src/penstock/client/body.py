@@ -1,4 +1,4 @@
-"""Makes the bytes of a request. `asking.py` calls it for each try.
+"""Makes the bytes of a request. `road.py` calls it for each try.
 
 Texts, numbers, lists and dicts go as JSON, and so do arrays and tensors, as lists. Bytes go as they are, in
 MessagePack, and so does a dict or list with bytes directly in it.
@@ -33,7 +33,7 @@ def _plain(value: Any) -> Any:
     )
 
 
-_json = msgspec.json.Encoder(enc_hook=_plain).encode
+to_json = msgspec.json.Encoder(enc_hook=_plain).encode
 _msgpack = msgspec.msgpack.Encoder(enc_hook=_plain).encode
 
 
@@ -41,7 +41,7 @@ def encode(body: Body) -> tuple[bytes, bytes]:
     """Returns the line of the head that says in what form the body is, and the body."""
     if has_bytes(body.input):
         return MSGPACK_HEAD, _msgpack(body)
-    return JSON_HEAD, _json(body)
+    return JSON_HEAD, to_json(body)
 
 
 def has_bytes(value: Any) -> bool:

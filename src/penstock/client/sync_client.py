@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any, Self, TypeVar, overload
 
 from penstock.client.answer import Answer
-from penstock.client.async_client import PATIENCE, USUAL, AsyncClient
+from penstock.client.async_client import PATIENCE, USUAL, AsyncClient, Transport
 from penstock.client.course import Ended
 from penstock.client.own_loop import OwnLoop
 from penstock.client.retries import Retries
@@ -38,11 +38,13 @@ class Client:
         certificate: str | tuple[str, str] | None = None,
         tls: ssl.SSLContext | None = None,
         headers: Mapping[str, str] | None = None,
+        transport: Transport = "http",
     ) -> None:
         """`key`: an API key or token; without one, that of the variable PENSTOCK_API_KEY. `model`: for
         requests that name none. `timeout`: seconds that a request may take, retries included; None leaves it
         to the server. `connections`: the most that are open at once. `ca_file`, `certificate`: PEM files, for
-        the server's certificate and the client's own; or `tls` for all of that."""
+        the server's certificate and the client's own; or `tls` for all of that. `transport`:
+        `websocket` sends all over one connection, or a few."""
 
         def make() -> AsyncClient:
             return AsyncClient(
@@ -57,6 +59,7 @@ class Client:
                 certificate=certificate,
                 tls=tls,
                 headers=headers,
+                transport=transport,
             )
 
         self._make = make

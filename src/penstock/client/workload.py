@@ -14,11 +14,12 @@ from random import random
 from typing import Generic, TypeVar
 
 from penstock.client.answer import Answer
-from penstock.client.asking import Asking, Road
+from penstock.client.asking import Asking
 from penstock.client.course import Done, Ended, NotDone
 from penstock.client.errors import Busy, InferenceError, NoContact
 from penstock.client.pace import Pace
 from penstock.client.retries import Retries
+from penstock.client.road import Road
 
 I = TypeVar("I")  # noqa: E741 - the type of the inputs
 T = TypeVar("T")
@@ -48,7 +49,7 @@ class Workload(Generic[I, T]):
         told: Callable[[Ended[I, T]], None],
     ) -> None:
         self._road, self._terms, self._ask, self._told = road, terms, ask, told
-        self._loop = road.connections.loop
+        self._loop = road.loop
         self._todo: deque[tuple[int, I]] = deque()
         self._pace = Pace(terms.concurrency)
         self._under_way = 0

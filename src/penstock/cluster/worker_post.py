@@ -68,6 +68,7 @@ class WorkerPost:
             message = Finished(
                 batch.slot, batch.batch_id, 0, seconds, "",
                 outcome.code, outcome.message, outcome.details, outcome.splittable,
+                retry_after=outcome.retry_after,
             )  # fmt: skip
         else:
             failed = [

@@ -120,7 +120,7 @@ class Slot:
         self.last_error = ""
         self.restarts = 0
         self.pressure = 0.0  # how full the backend last said it is
-        self.full = False  # whether it takes nothing, since its backend said that it is full
+        self.full = False  # whether it takes nothing, since its backend said that it is full, or busy
         dock.attach(worker, self.take)
         dock.gone(worker, None)
 
@@ -326,11 +326,13 @@ class Slot:
         wait = min(max(wait, SHORTEST_BUSY), LONGEST_BUSY)
         if in_a_row == 1:
             log.info("endpoint busy", extra={"worker": self.worker, "seconds": round(wait, 3)})
-        self.loading = False
+        self.loading, self.full, self.last_error = False, True, refusal.message
         self._leave(wait)
-        await asyncio.sleep(wait)
-        if not self.full:
-            self._dock.ready(self.worker)
+        try:
+            await asyncio.sleep(wait)
+        finally:
+            self.full = False
+        self._dock.ready(self.worker)
 
     async def _use_idle_time(self) -> bool:
         """Run the next step of the idle ladder, or ask the backend how it is. False if it must be started anew."""

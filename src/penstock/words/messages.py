@@ -205,10 +205,13 @@ class Finished(Struct, array_like=True, tag="x"):
     executed: Count = 0  # inputs that the backend was given, if that is not one for each member; otherwise 0
     failed: list[ItemFailure] = []
     padding: Count = 0  # inputs that were repeated to fill the batch; `executed` counts them
+    retry_after: Amount | None = None  # how long a busy endpoint wants no batch, in seconds
 
     @property
     def failure(self) -> Failure | None:
-        return Failure(self.code, self.message, self.details, self.splittable) if self.code else None
+        if not self.code:
+            return None
+        return Failure(self.code, self.message, self.details, self.splittable, self.retry_after)
 
     @property
     def failures(self) -> dict[int, Failure]:
