@@ -117,6 +117,10 @@ def test_its_figures_are_those_of_the_metrics(tmp_path: Path) -> None:
             # Dead letters are shown, retried and forgotten here.
             await page.evaluate("document.querySelector('#letters tbody button').click()")
             await until(page, "document.getElementById('letters-said').innerText.includes('/v1/result/')")
+            # The retried request fails again, and becomes the third letter.
+            await until(
+                page, """document.querySelector('[data-tile="dead letters"] .figure').innerText === '3'"""
+            )
             await page.evaluate("document.getElementById('purge').click()")
             assert await page.evaluate("document.getElementById('sure-dialog').open")
             await page.evaluate("document.getElementById('sure-yes').click()")

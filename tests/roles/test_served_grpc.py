@@ -203,7 +203,11 @@ def test_a_worker_over_redis_serves_an_endpoint_as_well() -> None:
         ("grpc://gpu-1:8001", "", "write it as grpc://host:port/model"),
         ("grpcs://gpu-1:8001/m", "grpc.ca_file = 'nowhere.pem'", "grpc.ca_file nowhere.pem: No such file"),
         ("grpc://gpu-1:8001/m", "grpc.server_name = 'gpu'", "write grpcs:// to use them"),
-        ("grpc://gpu-1:8001/m", "parameters = 'per_item'", "must be shared: a gRPC request has one set"),
+        (
+            "grpc://gpu-1:8001/m",
+            "parameters = 'per_item'",
+            "must be shared: a call to such an endpoint has one set",
+        ),
         ("grpc://gpu-1:8001/m", "grpc.shape = '[n,2]'", "models.m.grpc.shape must be one of"),
     ],
 )
