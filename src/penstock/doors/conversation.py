@@ -20,6 +20,7 @@ from penstock.doors.door import Inside
 from penstock.doors.every_answer import failed
 from penstock.doors.inputs import BACKSLASH, DELETE, QUOTE, decode, inputs_of, is_plain
 from penstock.doors.large import LARGE
+from penstock.doors.native import around_output
 from penstock.doors.native_body import asked
 from penstock.doors.reception import Reception
 from penstock.doors.stream_message import (
@@ -32,7 +33,6 @@ from penstock.doors.stream_message import (
     name_of,
     read_in_steps,
 )
-from penstock.edge.caller import Render
 from penstock.edge.fields import NO_HEADERS, Headers
 from penstock.edge.talk import Wire
 from penstock.errors import (
@@ -73,19 +73,17 @@ class Conversation:
         self,
         inside: Inside,
         reception: Reception,
-        render: Render,
         credentials: Headers,
         identity: Identity | None,
     ) -> None:
-        """`render`: makes the answer to a reply, as if it were for a request of its own. `credentials`: who asks,
-        as header fields; empty if the client has not said it, or need not."""
+        """`credentials`: who asks, as header fields; empty if the client has not said it, or need not."""
         self._gateway = inside.gateway
+        self._clock = inside.gateway.clock
         self._kinds = inside.gateway.kinds
         self._inputs = inputs_of(inside)
         self._most = inside.limits.max_stream_asks
         self._reception = reception
         self._doorman = reception.doorman
-        self._render = render
         self._credentials = credentials
         self._identity = identity  # as of the last ask
         # Whether the client has said at any time who asks. Until then next to nothing is read.
@@ -282,14 +280,16 @@ class Conversation:
     def answer(self, question: Question, reply: Reply) -> None:
         self._questions.pop(question.id, None)
         wire = self._wire
-        if wire is not None:
-            answer = self._render(reply, self._gateway.clock())
-            if answer.before:
-                wire.send(
-                    b"".join((b'{"id":', question.id, b",", answer.before[1:], answer.body, answer.after))
-                )
-            else:
-                wire.send(b"".join((b'{"id":', question.id, b",", answer.body[1:])))
+        if wire is None:
+            return
+        execution = reply.execution
+        if execution is None:
+            assert reply.failure is not None
+            start, output, last = "{", failed(reply.failure, reply.request.request_id).body[1:], b""
+        else:
+            start, output, _ = around_output(reply, execution, self._clock())
+            last = b"}"
+        wire.send(b"".join((b'{"id":', question.id, b",", start[1:].encode(), output, last)))
 
     def _refuse_unread(self, message: bytes) -> None:
         """Refuse a message that cannot be read, in words."""

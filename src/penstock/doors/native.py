@@ -102,18 +102,8 @@ class Inference(AskingDoor):
         execution = reply.execution
         if execution is None:
             return super().render(reply, now)
-        request, output = reply.request, reply.output
-        request_id, arrival = request.request_id, request.arrival
-        timing, metadata = execution.rendered or _render(execution, request.model)
-        queue = f"{(execution.started - arrival) * 1e3:.3f}"
-        if output[-1] == NOTED:
-            output, note = in_json(output)
-            metadata = f",{note}{metadata}"
-        start = (
-            f'{{"request_id":"{request_id}","task_id":"{request_id}",'
-            f'"latency_ms":{(now - arrival) * 1e3:.3f},"metadata":{{"queue_ms":{queue}{metadata}'
-        )
-        told = usual_of(request, now, f"queue;dur={queue}{timing}")
+        start, output, timing = around_output(reply, execution, now)
+        told = usual_of(reply.request, now, timing)
         return Answer(200, JSON_ALONE, output, told, start.encode(), b"}")
 
     def describe(self, offer: Offer) -> Described:
@@ -159,6 +149,23 @@ class ShortInference(AskingDoor):
 
     def describe(self, offer: Offer) -> Described:
         return describe_short(self.path, offer)
+
+
+def around_output(reply: Reply, execution: Execution, now: float) -> tuple[str, bytes, str]:
+    """Returns what stands before the output in an answer in the full form; the output, after which only a brace
+    is missing; and the times, as Server-Timing has them. A conversation writes its answers with it too."""
+    request, output = reply.request, reply.output
+    request_id, arrival = request.request_id, request.arrival
+    timing, metadata = execution.rendered or _render(execution, request.model)
+    queue = f"{(execution.started - arrival) * 1e3:.3f}"
+    if output[-1] == NOTED:
+        output, note = in_json(output)
+        metadata = f",{note}{metadata}"
+    start = (
+        f'{{"request_id":"{request_id}","task_id":"{request_id}",'
+        f'"latency_ms":{(now - arrival) * 1e3:.3f},"metadata":{{"queue_ms":{queue}{metadata}'
+    )
+    return start, output, f"queue;dur={queue}{timing}"
 
 
 def _render(execution: Execution, model: str) -> tuple[str, str]:

@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from penstock.doors.conversation import GOOD_BYE, Conversation
 from penstock.doors.door import Inside, TalkingDoor
 from penstock.doors.handshake import agree
-from penstock.doors.native import Inference
 from penstock.doors.openapi_parts import STRING, Described, Offer, Part, object_of, parameter, refused
 from penstock.doors.reception import Reception
 from penstock.doors.stream_message import LONGEST_ID
@@ -29,7 +28,6 @@ class WebSocketDoor(TalkingDoor):
 
     def __init__(self, inside: Inside) -> None:
         super().__init__(inside)
-        self._render = Inference(inside).render
         self._installed = find_spec(LIBRARY) is not None
 
     async def meet(self, caller: Caller, headers: Headers, reception: Reception) -> None:
@@ -40,7 +38,7 @@ class WebSocketDoor(TalkingDoor):
         fields = [("sec-websocket-accept", agreed.accept)]
         if agreed.subprotocol is not None:
             fields.append(("sec-websocket-protocol", agreed.subprotocol))
-        talk = Conversation(self.inside, reception, self._render, agreed.credentials, identity)
+        talk = Conversation(self.inside, reception, agreed.credentials, identity)
         caller.switch(Answer(101, fields, b""), talk)
 
     def describe(self, offer: Offer) -> Described:

@@ -25,7 +25,7 @@ from penstock.edge.talk import Talk
 if TYPE_CHECKING:
     from penstock.edge.edge import Edge
 
-SLICE = 2048  # bytes that the library is given at once: there may be hundreds of frames in them
+SLICE = 4096  # bytes that the library is given at once: there may be hundreds of frames in them
 MOST_WORK = 96  # units of work in one turn: a slice is 1, a frame 1
 # Bytes of the first message of a client that has not said who asks. The longest token has half of that.
 FIRST_MESSAGE = 16 * 1024
