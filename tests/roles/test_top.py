@@ -78,6 +78,13 @@ class Shown:
                 self.said += os.read(self.terminal, 65536).decode()
 
 
+def _as_a_terminal_starts_it() -> None:
+    """The terminal is its own, and Ctrl-C is heard: a shell starts what it runs in the background with Ctrl-C
+    ignored, and these tests may have been started so."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextmanager
 def top(server: Server, columns: int = 80, rows: int = 24) -> Iterator[Shown]:
     ours, its = pty.openpty()
@@ -86,7 +93,7 @@ def top(server: Server, columns: int = 80, rows: int = 24) -> Iterator[Shown]:
     with subprocess.Popen(
         [str(PENSTOCK), "top", "--admin", server.admin_url, "--every", "200ms"], stdin=its, stdout=its,
         stderr=its, start_new_session=True, env={**os.environ, "TERM": "xterm"},
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=_as_a_terminal_starts_it,
     ) as process:  # fmt: skip
         try:
             yield Shown(ours, process)
