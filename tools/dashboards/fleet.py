@@ -51,7 +51,6 @@ GATEWAYS = Row(
                     f"{rate('penstock_requests_total', 'instance', JOB)}"
                     f" + {rate('penstock_refused_requests_total', 'instance', JOB)}",
                     "{{instance}}",
-                    empty="everything in Redis could be read",
                 )
             ],
             "reqps",
@@ -90,6 +89,15 @@ BATCHERS = Row(
             "percentunit",
             warn=0.9,
             alarm=1.0,
+        ),
+        Panel(
+            "Sent to another zone",
+            [
+                Query(rate("penstock_crossed_requests_total", "model", JOB), "requests: {{model}}"),
+                Query(rate("penstock_crossed_batches_total", "model", JOB), "batches: {{model}}"),
+            ],
+            "ops",
+            "Because their own zone could not do them in time, or had no worker. Always nothing without zones.",
         ),
     ],
 )
