@@ -24,6 +24,7 @@ from scene import report
 RATE, DELAY = 100.0, 0.01
 AOF = ("--appendonly", "yes")
 QUICK, BACK = 0.1, 2.0  # seconds: a refusal, and service after Redis
+QUEUE = 2.0  # seconds: the default of timeouts.queue
 
 
 @pytest.mark.timeout(300)
@@ -62,7 +63,11 @@ def test_while_redis_is_dead_everyone_lives_and_refuses_and_after_it_everyone_se
         _check_that_nobody_gave_up(site)
 
     assert pulse.statuses == {200}
-    assert {record.status for record in history.records} == {200, 503}, history.endings()
+    # A busy machine may bring Redis back so late that what was accepted before has waited for all of its time.
+    late = [record for record in history.records if record.status == 504]
+    assert [record for record in late if record.done - record.sent < QUEUE] == [], history.endings()
+    in_time = {record.status for record in history.records} - {504}
+    assert in_time == {200, 503}, history.endings()
     met = [record for record in history.records if any(fault.met_by(record) for fault in faults)]
     assert met
     assert [record for record in met if not record.refused] == []

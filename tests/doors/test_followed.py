@@ -121,6 +121,7 @@ def test_whoever_has_seen_the_end_is_told_to_stay_away(server: Server) -> None:
         ("nobody?stream=1", 404),
         ("nobody?stream=2", 422),
         ("nobody?stream=1&wait_ms=5", 404),
+        ("nobody?stream=1&wait_ms=-1", 422),
         ("a?streams=1", 422),
     ],
 )

@@ -60,16 +60,21 @@ def test_a_zone_serves_its_own_requests_and_another_one_those_of_a_zone_that_has
         body, headers = b'{"input": "a"}', {"content-type": "application/json"}
         return call(url, "POST", "/v1/inference", body, headers).status
 
+    def zones() -> dict[str, str]:
+        """The zone of each role's last process that the near batcher has heard of."""
+        return {row["name"].split("-")[0]: row["zone"] for row in health(near)["processes"]}  # type: ignore[attr-defined]
+
     def settled() -> bool:
-        """Each batcher has half of the shards, and knows both workers."""
+        """Each batcher has half of the shards, and knows both workers; the near one has heard of the gateway."""
         said = [health(part) for part in (near, far)]
+        if "gateway" not in zones():
+            return False
         known = [model["workers_healthy"] == 2 for each in said for model in each["models"].values()]  # type: ignore[attr-defined]
         return [len(each["shards"]) for each in said] == [8, 8] and known == [True, True]  # type: ignore[arg-type]
 
     eventually(lambda: asked() == 200)
     eventually(settled)
-    zones = {row["name"].split("-")[0]: row["zone"] for row in health(near)["processes"]}  # type: ignore[attr-defined]
-    assert zones["gateway"] == "near"
+    assert zones()["gateway"] == "near"
     assert health(far)["zone"] == "far"
     before = crossed(near)  # what was asked before everybody knew everybody may have gone anywhere
     assert [asked() for _ in range(20)] == [200] * 20

@@ -51,10 +51,13 @@ class Results(TellingDoor):
             task = await self._cancelled(visit)
         else:
             query = read_query(visit.query, "wait_ms", "client_id", "stream")
+            wait = _wait_of(query)
             if self._is_followed(query):
                 await self._follow(visit, query, respond)
                 return
-            task = await self._awaited(visit, query)
+            task = await self._find(visit, query)
+            if wait is not None:
+                await task.wait(min(wait, self.inside.limits.max_long_poll))
         reply = task.answer
         if reply is None or len(reply.output) <= LARGE_RESULT:
             respond(_where_it_stands(task))
@@ -76,15 +79,6 @@ class Results(TellingDoor):
             return
         task = await self._find(visit, query)
         await follow(visit, task, lambda task: _where_it_stands(task).body, self._large, LARGE_RESULT)
-
-    async def _awaited(self, visit: Visit, query: dict[str, str]) -> Task:
-        task = await self._find(visit, query)
-        wait = query.get("wait_ms")
-        if wait is not None:
-            if not (wait.isascii() and wait.isdigit() and len(wait) < 10):
-                raise Unacceptable("'wait_ms' must be a whole number of milliseconds")
-            await task.wait(min(int(wait) / 1e3, self.inside.limits.max_long_poll))
-        return task
 
     async def _cancelled(self, visit: Visit) -> Task:
         task = await self._find(visit, read_query(visit.query, "client_id"))
@@ -124,6 +118,16 @@ class Results(TellingDoor):
         }
         operations = {"parameters": [_TASK_ID, _CLIENT_ID], "get": result, "delete": cancel}
         return Described({self.path: operations}, {"Task": _TASK})
+
+
+def _wait_of(query: dict[str, str]) -> float | None:
+    """Returns how many seconds the client wants to wait; None if it does not say."""
+    wait = query.get("wait_ms")
+    if wait is None:
+        return None
+    if not (wait.isascii() and wait.isdigit() and len(wait) < 10):
+        raise Unacceptable("'wait_ms' must be a whole number of milliseconds")
+    return int(wait) / 1e3
 
 
 _TASK_ID = parameter("task_id", "path", "As the 202 gave it.", {"type": "string", "minLength": 1})

@@ -25,6 +25,9 @@ class Leadership:
         self._fence = 0
         self._ends = 0.0  # when our lease ends, by our clock
         self._over = False
+        self._turn = (
+            asyncio.Lock()
+        )  # a renewal that is under way when the lead is given up would take it anew
 
     @property
     def leads(self) -> bool:
@@ -43,14 +46,16 @@ class Leadership:
             await asyncio.sleep(heartbeat)
 
     async def _take(self) -> None:
-        if self._over:
-            return
-        lease, asked = self._store.settings.lease, monotonic()
-        self._fence = await LEASE_TAKE(self._store.commands, self._keys, [self._me, int(lease * 1000)])
-        self._ends = asked + lease if self._fence else 0.0
+        async with self._turn:
+            if self._over:
+                return
+            lease, asked = self._store.settings.lease, monotonic()
+            self._fence = await LEASE_TAKE(self._store.commands, self._keys, [self._me, int(lease * 1000)])
+            self._ends = asked + lease if self._fence else 0.0
 
     async def give_up(self) -> None:
         self._over = True
-        led, self._ends = self.leads, 0.0
-        if led:
-            await LEASE_RELEASE(self._store.commands, self._keys[:1], [self._me, self._fence])
+        async with self._turn:
+            led, self._ends = self.leads, 0.0
+            if led:
+                await LEASE_RELEASE(self._store.commands, self._keys[:1], [self._me, self._fence])
