@@ -46,13 +46,13 @@ def test_values_that_are_observed_together_count_as_each_alone(many: int) -> Non
 
 def test_members_of_a_batch_are_counted_each_and_their_batch_once_whatever_stands_between_them() -> None:
     metrics, first, second = Metrics(["m"]), executed(1, 1.0), executed(2, 1.5)
-    failed = GivenUp(request(0.2), Outcome.FAILED, failure=Failure("BATCH_REJECTED", "no"))
+    failed = GivenUp(request(0.2), Outcome.FAILED, failure=Failure("BACKEND_FAILED", "no"))
     again = answer(0.4, executed(0, 0.4, counted=False))
     metrics.answered(
         [answer(0.9, first), failed, answer(0.1, first), again, answer(0.5, first), answer(1.4, second)], 2.0
     )
     model = metrics.models["m"]
-    assert (model.succeeded, dict(model.outcomes)) == (5, {"BATCH_REJECTED": 1})
+    assert (model.succeeded, dict(model.outcomes)) == (5, {"BACKEND_FAILED": 1})
     waits = (1.0 - 0.9, 1.0 - 0.1, 1.0 - 0.5, 1.5 - 1.4)
     assert model.queue_wait.counts == count(*waits, bounds=COARSE)
     assert model.latency.counts == count(2.0 - 0.9, 2.0 - 0.1, 2.0 - 0.4, 2.0 - 0.5, 2.0 - 1.4)

@@ -97,6 +97,29 @@ def test_the_value_of_a_header_is_never_shown(file: Path) -> None:
     assert "hush" not in "".join(map(str, config.explain())) + repr(config)
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://alice:hush@gpu:8000/v1?key=hush&n=", "https://alice:***@gpu:8000/v1?key=***&n="),
+        ("https://hush@gpu/v1", "https://***@gpu/v1"),
+        ("https://alice:hu@sh@gpu/v1#a", "https://alice:***@gpu/v1#a"),
+        ("http://gpu:8000/a@b?c", "http://gpu:8000/a@b?c"),
+        ("app.py:embed", "app.py:embed"),
+        ("sim:10ms", "sim:10ms"),
+    ],
+)
+def test_the_secrets_of_a_target_are_never_shown(url: str, shown: str) -> None:
+    config = load(None, {}, {"model.name": "m", "model.target": url})
+    assert {row.key: row.value for row in config.explain()}["models.m.target"] == f'"{shown}"'
+    assert "hush" not in repr(config)
+
+
+def test_of_a_command_only_its_first_word_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "some.toml").write_text("[autoscaler]\ncommand = 'resize --token hush {workers}'\n")
+    config = load(tmp_path / "some.toml", {}, {"model.target": "sim:1ms"})
+    assert {row.key: row.value for row in config.explain()}["autoscaler.command"] == '"resize ***"'
+
+
 def test_the_shape_of_an_endpoint_is_explained_only_where_there_is_one() -> None:
     for target, explained in (
         ("sim:0ms", ""),

@@ -47,10 +47,11 @@ def test_a_new_size_goes_where_nothing_smaller_was_run() -> None:
 
 
 def test_if_the_rest_would_be_too_late_all_go_unless_the_new_size_makes_all_too_late() -> None:
-    batches_of_one = 0.005 * 20
-    assert go(known(1), 20, patience=0.095) == 20
-    assert go(known(1), 20, patience=batches_of_one) == 1
-    assert go(known(1), 20, patience=0.08) == 1
+    batches_before_the_last = 0.005 * 19
+    assert go(known(1), 20, patience=COST) == 20
+    assert go(known(1), 20, patience=batches_before_the_last - 0.001) == 20
+    assert go(known(1), 20, patience=batches_before_the_last) == 1
+    assert go(known(1), 20, patience=COST - 0.001) == 1
 
 
 def test_now_and_then_a_new_size_goes_though_it_does_not_pay_at_once() -> None:

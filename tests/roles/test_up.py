@@ -16,7 +16,7 @@ from up_kit import Started, Up, started, up
 from own_ports import free_ports
 from penstock.bench.scrape import scrape
 from penstock.server.store_memory import store_memory
-from server import eventually
+from server import call, eventually
 
 __all__ = ["typed"]
 
@@ -296,6 +296,19 @@ def test_a_part_that_is_killed_is_started_again(whole: Up, name: str) -> None:
     answer = whole.ask("gateway-1", "POST", "/v1/inference", b'{"input": "again"}')
     assert answer.status == 200, answer.body
     assert answer.json()["output"] == "AGAIN"
+
+
+def test_it_starts_where_the_admin_planes_ask_for_a_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_SERVER_ADMIN_TOKEN", "secret")
+    first = free_ports(4)
+    words = ("up", "sim:1ms", "--port", str(first), "--admin-port", str(first + 1))
+    with started(Started, *words, directory=tmp_path) as running:
+        running.says("try it:")
+        body, headers = b'{"input": "first"}', {"content-type": "application/json"}
+        assert call(f"http://127.0.0.1:{first}", "POST", "/v1/inference", body, headers).status == 200
+        assert running.end() == 0, running.lines
 
 
 def test_ctrl_c_while_it_starts_ends_what_was_started(tmp_path: Path) -> None:

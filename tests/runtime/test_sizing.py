@@ -132,3 +132,19 @@ def test_one_withdrawn_after_it_was_sized_is_withdrawn_from_the_model() -> None:
         assert office.withdrawn == [request]
 
     run_virtual(body())
+
+
+def test_a_tenant_that_was_set_apart_for_what_it_is_sized_with_is_not_apart_for_the_model() -> None:
+    """A request that says that it is apart is looked for among those that are, when its client leaves."""
+
+    async def body() -> None:
+        office = Office(costs(b"1"))
+        async with office.station.running():
+            request = ask()
+            request.apart = True
+            office.broker.publish(request)
+            await asyncio.sleep(1.0)
+        assert office.sized == [request]
+        assert not request.apart
+
+    run_virtual(body())

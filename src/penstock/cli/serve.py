@@ -26,6 +26,7 @@ from penstock.cli.options import (
 )
 from penstock.cli.try_it import try_it
 from penstock.config import Config, find_file, load
+from penstock.config.kinds import without_secrets
 from penstock.from_config.rules import largest_batch
 from penstock.server.listen import AdminListener, DataListener
 
@@ -83,9 +84,8 @@ def _announce(config: Config, data: DataListener | None, admin: AdminListener) -
     assert data is not None
     for name, model in config.models.items():
         workers = f"{model.workers} worker{'s' if model.workers > 1 else ''}"
-        typer.echo(
-            f"  {name}: {model.target}, {workers}, up to {largest_batch(model)} a batch, {model.policy}"
-        )
+        runs = f"{without_secrets(model.target)}, {workers}"
+        typer.echo(f"  {name}: {runs}, up to {largest_batch(model)} a batch, {model.policy}")
     typer.echo(
         f"\n  serving  {data.url}/v1/inference    docs {data.url}/docs    admin {admin.url}/internal/health\n"
     )

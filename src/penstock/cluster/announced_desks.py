@@ -5,6 +5,7 @@ awaits. A desk goes by this process's configuration, in which the model's own se
 announcement. A desk may change and is never removed: without a worker, its model is just not ready.
 """
 
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 
@@ -40,6 +41,7 @@ class AnnouncedDesks:
         self._config, self._registry, self._broker = config, registry, broker
         self._admission, self._aside, self._on_desk = admission, aside, on_desk
         self._heard_of: dict[str, ModelAnnouncement] = {}  # the models as they were announced last
+        self._take_bytes: defaultdict[str, TakesBytes] = defaultdict(TakesBytes)  # by model
         self.desks: dict[str, Desk] = {}
 
     def follow(self, config: Config) -> None:
@@ -54,7 +56,10 @@ class AnnouncedDesks:
             if self._heard_of.get(name) != said:
                 self._heard_of[name] = said
                 self._meet(name, said)
-        follow_versions(self.desks.values(), worker_rows(self._registry))
+        rows = worker_rows(self._registry)
+        follow_versions(self.desks.values(), rows)
+        for name in self.desks:
+            self._take_bytes[name].look(row for row in rows if row.model == name)
 
     def _meet(self, name: str, said: ModelAnnouncement) -> None:
         """Open or change the desk of a model. An announcement that cannot be used changes nothing: a model that
@@ -86,7 +91,7 @@ class AnnouncedDesks:
             sharing=as_announced(name, model, None if former is None else former.sharing),
             default=model.default,
             responds_async=self._config.responds_async(model),
-            takes_bytes=TakesBytes(self._registry, name) if former is None else former.takes_bytes,
+            takes_bytes=self._take_bytes[name],
             output=model.output,
             max_batch=largest_batch(model),
             ready=partial(has_worker, self._registry, name),

@@ -3,7 +3,7 @@ plane (`member.py`); a gateway also asks which models have workers. It only read
 anew."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from msgspec import Struct, structs
@@ -117,17 +117,19 @@ def has_worker(registry: Registry, model: str) -> bool:
 
 
 class TakesBytes:
-    """Whether all workers of a model take bytes. While there is none, what was known last holds."""
+    """Whether all workers of a model take bytes. While there is none, what was known last holds. Each request may
+    ask, so it is worked out when the registry has changed (`look`)."""
 
-    def __init__(self, registry: Registry, model: str) -> None:
-        self._registry = registry
-        self._model = model
+    def __init__(self) -> None:
         self._known = False
 
-    def __call__(self) -> bool:
-        said = [row.takes_bytes for row in worker_rows(self._registry) if row.model == self._model]
+    def look(self, rows: Iterable[WorkerRow]) -> None:
+        """Take in the model's workers as they are now."""
+        said = [row.takes_bytes for row in rows]
         if said:
             self._known = all(said)
+
+    def __call__(self) -> bool:
         return self._known
 
 

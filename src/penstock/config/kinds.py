@@ -301,10 +301,35 @@ class Secret(Text):
 
 @dataclass(frozen=True, slots=True)
 class Url(Text):
-    """A URL, shown without the password that may be in it."""
+    """A URL, or another text, shown without the secrets that a URL may hold."""
 
     def write(self, value: str) -> str:
-        return Text.write(self, re.sub(r"://([^:@/]*):[^@/]*@", r"://\1:***@", value))
+        return Text.write(self, without_secrets(value))
+
+
+def without_secrets(url: str) -> str:
+    """Returns a URL without what may be a secret: its password, a user's name that stands alone, and the values in
+    its query. Another text stays as it is."""
+    if "://" not in url:
+        return url
+    return _QUERY_VALUE.sub(r"\1=***", _USER.sub(lambda found: f"://{found[1] or ''}***@", url))
+
+
+_USER = re.compile(
+    r"://([^/?#:]*:)?[^/?#]*@"
+)  # up to the last @ of the host's part: a password may hold some
+_QUERY_VALUE = re.compile(r"(?<=[?&])([^=&#]*)=[^&#]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Command(Text):
+    """A command line, shown without its words after the first: any of them may be a secret."""
+
+    empty: bool = True
+
+    def write(self, value: str) -> str:
+        first, *others = value.split() or [""]
+        return Text.write(self, f"{first} ***" if others else first)
 
 
 @dataclass(frozen=True, slots=True)

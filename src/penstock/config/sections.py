@@ -11,6 +11,7 @@ from typing import Annotated
 from penstock.config.batch_sizes import ANY, LARGEST_BATCH, BatchSizes
 from penstock.config.kinds import (
     Choice,
+    Command,
     Duration,
     Flag,
     Headers,
@@ -224,7 +225,7 @@ class Autoscaler:
     namespace: FreeText = ""  # of the Deployment; empty: that of the autoscaler's own pod
     # The folder with the token of the pod's service account, and with the authority of the API.
     account: Name = "/var/run/secrets/kubernetes.io/serviceaccount"
-    command: FreeText = ""  # run at each change; {workers} stands for the number
+    command: Annotated[str, Command()] = ""  # run at each change; {workers} stands for the number
     timeout: Span = 10.0  # of one call to Kubernetes, or of one run of the command
 
 
@@ -393,7 +394,7 @@ class GrpcEndpoint:
 class Model:
     """One model: what runs it, and how its batches are formed."""
 
-    target: Name
+    target: Annotated[str, Url()] = field(repr=False)
     workers: Annotated[int, Whole(1, 1024)] = 1
     max_batch: Annotated[int, Whole(1, LARGEST_BATCH)] = 64
     batch_sizes: Annotated[str | tuple[int, ...], BatchSizes()] = ANY  # a batch of another size is padded

@@ -31,8 +31,9 @@ def to_send(
     now: Seconds,
 ) -> int:
     """Returns how many of the waiting requests go to this worker now: all, or as many as fill a size that it has
-    run. `cost`: what the first run of a size costs. `patience`: how long after `now` the most urgent must be
-    answered at the latest; infinite if another worker is idle, which could take the rest."""
+    run. `cost`: what the first run of a size costs. `patience`: by how many seconds the most urgent request may be
+    answered later than in a batch of a size that was run, if that went now; infinite if another worker is idle,
+    which could take the rest."""
     if waiting in worker.met:
         return waiting
     run = max((size for size in worker.met if size < waiting), default=0)
@@ -48,5 +49,5 @@ def _is_dear(
     rest, shorter = waiting - run, seconds(run)
     batches = ceil(rest / run)
     longer = seconds(waiting) - shorter + cost
-    together = shorter + longer <= patience < shorter * (1 + batches)
+    together = longer <= patience < shorter * batches
     return not together and waiting * longer > rest * shorter * (batches + 1) / 2

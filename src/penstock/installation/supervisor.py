@@ -21,6 +21,7 @@ from penstock.installation.own_store import OwnStore
 from penstock.installation.plan import Part, UpPlan
 from penstock.installation.processes import apart, cause, printed, send
 from penstock.ports.scaling import LINE
+from penstock.server.fetched_figures import admin_session
 from penstock.server.store_memory import store_memory
 
 log = logging.getLogger("penstock.up")
@@ -94,7 +95,8 @@ class Installation:
         """Wait until gateways and batchers have heard of the workers, so that the very first request is served. The
         wait is bounded, because an endpoint that the workers use may come up later."""
         try:
-            async with asyncio.timeout(JOIN_LIMIT), ClientSession() as session:
+            token = self._plan.config.server.admin_token
+            async with asyncio.timeout(JOIN_LIMIT), admin_session(token) as session:
                 for banner in banners:
                     await _has_workers(session, banner.rpartition("admin ")[2])
         except TimeoutError:
@@ -257,9 +259,9 @@ async def _has_workers(session: ClientSession, health: str) -> None:
     while True:
         try:
             async with session.get(health) as answer:
-                models = (await answer.json())["models"].values()
+                models = (await answer.json())["models"].values() if answer.ok else ()
             if models and all(model["workers_healthy"] for model in models):
                 return
-        except ClientError as error:  # the part has just died, and is started again
+        except (ClientError, TimeoutError) as error:  # the part has just died, and is started again
             log.debug("a part does not answer", extra={"error": str(error)})
         await asyncio.sleep(0.05)

@@ -31,7 +31,7 @@ _ADVICE = {
     "BACKEND_TIMEOUT": "Batches take longer than they may: look at the workers, or raise timeouts.processing.",
     "BACKEND_UNAVAILABLE": "The endpoint cannot be reached: look at the last error of its workers.",
     "BACKEND_OUT_OF_MEMORY": "Batches do not fit into memory: lower max_batch.",
-    "BATCH_REJECTED": "The backend refuses batches: look at the last error of its workers.",
+    "BACKEND_FAILED": "The backend refuses batches: look at the last error of its workers.",
     "INTERNAL": "A mistake of the server: its log has the traceback.",
 }
 

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, replace
 
 from penstock.config import Config, Model
+from penstock.config.kinds import without_secrets
 from penstock.errors import BackendError, UserMistake
 from penstock.roles.backends import backend_maker
 
@@ -45,4 +46,4 @@ async def _try(key: str, model: Model) -> Found:
         error = failed.message
     except TimeoutError:
         error = f"not ready within {model.start_timeout:g} s; raise start_timeout if it needs more"
-    return Found(key, model.target, error, round(time.monotonic() - began, 3))
+    return Found(key, without_secrets(model.target), error, round(time.monotonic() - began, 3))

@@ -49,7 +49,9 @@ class SizingBroker:
                 continue  # its asker left meanwhile
             failure = self._cost(reply)
             if failure is None:
-                request.executions = 0  # attempts at sizing are not attempts at the model
+                # What happened while it was sized is nothing to the model's own batcher: neither the attempts, nor
+                # that its tenant was set apart there.
+                request.executions, request.apart = 0, False
                 self._onward.publish(request)
             else:
                 outcome = reply.outcome if reply.failure else Outcome.FAILED
