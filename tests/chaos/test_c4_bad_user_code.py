@@ -88,7 +88,9 @@ def test_user_code_that_dies_or_eats_all_memory_costs_only_its_own_request(
         stage.check(history)
 
     assert [record for record in history.of_kind("good") if not record.ok] == [], history.endings()
-    assert {record.status for record in history.of_kind(*DEATHS, LEAK)} == {502}, history.endings()
+    assert {record.status for record in history.of_kind(*DEATHS)} == {502}, history.endings()
+    # On a busy machine the time of its batch is over before the memory is.
+    assert {record.status for record in history.of_kind(LEAK)} <= {502, 504}, history.endings()
     if chaos_long:
         figure = f"/livez {milliseconds(looks, 0.99)}"
         report(request, history.row("C4 user code dies or leaks", figure))

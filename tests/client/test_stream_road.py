@@ -37,7 +37,8 @@ tier = "narrow"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     file = tmp_path_factory.mktemp("functions") / "functions.py"
     file.write_text("def echo(inputs):\n    return inputs\n")
-    with running(config=CONFIG.format(file=file)) as serving:
+    # Patient: on a busy machine a thousand at once take longer than the default limits let them wait.
+    with running(config=PATIENT + CONFIG.format(file=file)) as serving:
         yield serving
 
 

@@ -18,7 +18,7 @@ STRANGERS_PART = 4  # where clients can prove who they are, strangers may hold o
 EARLIEST = 32  # the earliest requests or answers of one holder, among which the largest gives way
 WORTH_A_TRIM = 32 * 2**20  # bytes: if more than this is freed at once, the allocator is told to give it back
 # Connections. If so many have gone together, the allocator is told to give memory back.
-WORTH_A_TRIM_TOGETHER = 128
+WORTH_A_TRIM_TOGETHER = 64
 CALM = 4  # calls of `Crowd.look` without a crowd, after which memory is given back
 
 

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 # Names of a module are found faster than attributes of a class.
 NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY
 SENDING, LINGERING, BUSY, CLOSED = State.SENDING, State.LINGERING, State.BUSY, State.CLOSED
+# Bytes. A body up to this size is joined with its head. A larger one is handed over as it is: many clients that ask
+# for one page and read nothing then hold one body, and not a copy each.
+COPIED = 16 * 1024
 
 
 class Connection(OpenEnded):
@@ -184,8 +187,11 @@ class Connection(OpenEnded):
         self.leaving = None
         head = head_of(answer, self._edge.date, ENDS if self._ends else GOES_ON)
         body = b"" if self._without_body else answer.whole
-        if len(body) <= PIECE:
+        if len(body) <= COPIED:
             transport.write(head + body)
+            self._sent(tenant)
+        elif len(body) <= PIECE:
+            transport.writelines((head, body))
             self._sent(tenant)
         else:
             self._send_in_pieces(head, body, tenant)
