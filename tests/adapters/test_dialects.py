@@ -211,6 +211,19 @@ def test_tei_that_says_nothing_of_itself_is_asked_all_the_same() -> None:
         assert of(result).outputs == [b"[1.0]"]
 
 
+def test_tei_labels_texts_and_pairs_in_one_call() -> None:
+    made = [[{"label": "joy", "score": 0.9}], [{"label": "LABEL_0", "score": 0.1}]]
+    batch = batch_of(b'"a"', b'["q","d"]', parameters=b'{"raw_scores":true}')
+    result, posted = run("tei", batch, path="/predict", health=lambda _: {}, predict=lambda _: made)
+    assert posted == [{"inputs": [["a"], ["q", "d"]], "raw_scores": True}]
+    assert [json.loads(output) for output in of(result).outputs] == made
+
+
+def test_tei_is_not_asked_to_rank_since_that_takes_one_query() -> None:
+    with pytest.raises(UserMistake, match="/predict"):
+        Tei("http://gpu/rerank")
+
+
 @pytest.mark.parametrize("made", [{"error": "x"}, [[1.0]], [[1.0], [2.0], [3.0]], "text"])
 def test_tei_that_does_not_give_one_for_each_is_refused(made: object) -> None:
     error, _ = run("tei", batch_of(b'"a"', b'"b"'), health=lambda _: {}, embed=lambda _: made)

@@ -35,6 +35,10 @@ def no_fault_of_the_server(ctx: Any, response: Any, case: Any) -> None:
 # Doors with a shape of their own for what went wrong.
 SHAPES = {
     "/embed": {"error", "error_type"},
+    "/rerank": {"error", "error_type"},
+    "/predict": {"error", "error_type"},
+    "/v1/rerank": {"message", "detail", "error"},
+    "/v2/rerank": {"message", "detail", "error"},
     "/v1/embeddings": {"error"},
     "/v1/completions": {"error"},
     "/v1/models/{model}": {"error"},

@@ -32,7 +32,8 @@ output = "json"
 """
 )
 ALLOWED = "\ncontrol_characters = 'allow'"
-# What the doors for other servers' clients are for: a list of numbers for each input.
+# What the doors for other servers' clients are for: a list of numbers for each input, which is an embedding, and a
+# score too, since it has but one.
 FOR_OTHERS = """
 [models.text]
 target = "{folder}/numbers.py:numbers"
@@ -42,8 +43,14 @@ default = true
 target = "{folder}/numbers.py:numbers"
 input = "json"
 """
+# Where requests that name no model mean one that takes pairs.
+RANKING = """
+[models.any]
+target = "{folder}/numbers.py:numbers"
+input = "json"
+"""
 NUMBERS = "def numbers(inputs, **options):\n    return [[0.5] for each in inputs]\n"
-CLOSED = "\n[doors]\nopenai = false\nopen_inference = false\nrerank = false\n"
+CLOSED = "\n[doors]\nopenai = false\nopen_inference = false\nrerank = false\ntei = false\n"
 HERE = Path(__file__).parent
 # For what is malformed, which is waited for. The fuzzer is a good client: its connections must outlive its pauses.
 IMPATIENT = "[limits]\nbody_timeout = '1s'\nheader_timeout = '1s'\nidle_timeout = '1s'"
@@ -85,17 +92,19 @@ def check_nothing_is_left(server: Server, model: str, headers: Mapping[str, str]
         (SEVERAL + PATIENT + ALLOWED + CLOSED, 0.2, "all", False),
         (TEXT + PATIENT + CLOSED, 0.2, "all", True),
         (FOR_OTHERS + PATIENT, 0.4, "others", False),
+        (RANKING + PATIENT, 0.2, "ranks", False),
     ],
-    ids=["one model", "several models", "with an API key", "doors for other clients"],
+    ids=["one model", "several models", "with an API key", "doors for other clients", "doors that rank"],
 )
 def test_the_server_keeps_its_contract_whatever_is_generated(
     config: str, share: float, paths: str, secured: bool, tmp_path: Path, chaos_long: bool, chaos_seed: int
 ) -> None:
     examples, least = (4000, 10_000) if chaos_long else (40, 250)
     examples, least = int(examples * share), int(least * share)
-    known: list[str] = [] if paths == "all" else ["--exclude-path", "/v1/inference"]
+    known: list[str] = ["--exclude-path", "/v1/inference"] if paths == "others" else []
     # Which values fill a shape, no schema can say: `test_f1_tensors.py` makes such requests.
     known += ["--exclude-path-regex", "^/v2/.*/infer$"] if paths == "others" else []
+    known += ["--include-path-regex", "rerank$|^/predict$"] if paths == "ranks" else []
     if secured:  # the fuzzer tries without, and with others, by itself
         known += ["--header", f"X-API-Key: {make_key(tmp_path)}"]
         config += f'\n[auth]\nmode = "keys"\nkeys_file = "{tmp_path}/penstock-keys.json"'
@@ -133,7 +142,8 @@ def test_the_server_keeps_its_contract_whatever_is_generated(
         assert generated is not None, fuzzed.stdout
         assert int(generated[1].replace(",", "")) >= least
         assert server.metric("penstock_refused_requests_total", model="", code="INTERNAL") == 0
-        check_nothing_is_left(server, "text", dict([known[1].split(": ")]) if secured else {})
+        model = "any" if paths == "ranks" else "text"
+        check_nothing_is_left(server, model, dict([known[1].split(": ")]) if secured else {})
 
 
 @pytest.mark.timeout(600)

@@ -255,4 +255,4 @@ requests_per_minute = 5
         assert server.post("/embed", {"inputs": ["a", "b"]}, known).status == 200  # nothing of it was counted
         document = server.get("/openapi.json").json()
         refused = document["paths"]["/embed"]["post"]["responses"]["401"]
-        assert refused["content"]["application/json"]["schema"]["$ref"].endswith("/EmbedError")
+        assert refused["content"]["application/json"]["schema"]["$ref"].endswith("/TeiError")

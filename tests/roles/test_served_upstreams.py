@@ -69,6 +69,29 @@ def server(upstream: Server) -> Iterator[Server]:
         yield serving
 
 
+def test_ranks_and_labels_by_way_of_a_tei(tmp_path: Path) -> None:
+    file = tmp_path / "app.py"
+    file.write_text(
+        "def judge(inputs, raw_scores=False):\n"
+        "    return [10 * raw_scores + (len(set(each[0]) & set(each[1])) if isinstance(each, list)\n"
+        "        else len(each)) for each in inputs]\n"
+    )
+    with running(f"{file}:judge", config=PATIENT) as behind:
+        target = f"tei://{urlsplit(behind.url).netloc}/predict"
+        with running(target, "--input", "json", config=PATIENT) as server:
+            said = {"query": "abc", "texts": ["x", "cab", "a"]}
+            ranks = [(each["index"], each["score"]) for each in server.post("/rerank", said).json()]
+            assert ranks == [(1, 3.0), (2, 1.0), (0, 0.0)]
+            raw = server.post("/rerank", {**said, "raw_scores": True}).json()
+            assert raw[0] == {"index": 1, "score": 13.0}
+            best = server.post("/v2/rerank", {"query": "abc", "documents": ["a", "ab"], "top_n": 1}).json()
+            assert [(each["index"], each["relevance_score"]) for each in best["results"]] == [(1, 2.0)]
+            labels = server.post("/predict", {"inputs": [["four"], ["ab", "b"]]}).json()
+            assert [[(each["label"], each["score"]) for each in of] for of in labels] == [
+                [("LABEL_0", 4.0)], [("LABEL_0", 1.0)]
+            ]  # fmt: skip
+
+
 def test_embeddings_by_way_of_openai_s_door(server: Server) -> None:
     answer = server.post("/v1/inference", {"input": "two words"}).json()
     assert (answer["output"], answer["metadata"]["tokens_used"]) == ([9.0, 9.0], 2)

@@ -23,7 +23,7 @@ from penstock.doors.wishes import Media
 from penstock.edge.answer import Answer
 from penstock.edge.caller import Caller, Parts, Render
 from penstock.edge.fields import NO_HEADERS, Headers
-from penstock.errors import TooLarge
+from penstock.errors import TooLarge, Unacceptable
 from penstock.ports import Gateway
 from penstock.ports.webhooks import Webhooks
 from penstock.types import Ask, Failure, Identity, Reply
@@ -156,6 +156,14 @@ class AskingDoor(Door):
     @abstractmethod
     def answer(self, replies: Sequence[Reply], now: float) -> Answer:
         """Returns the answer to replies that all have an output, in the order of the asks."""
+
+    def unfit(self, reply: Reply, why: str) -> Answer:
+        """Returns the answer where an output is not what this door is for. `why`: completes "the model …"."""
+        request = reply.request
+        failure = Failure(Unacceptable.code, f"the model {request.model!r} {why}")
+        answer = self.failure(failure, request.request_id)
+        answer.code = failure.code
+        return answer
 
     def render(self, reply: Reply, now: float) -> Answer:
         """Returns the answer to the reply of the only ask, an output or a failure."""

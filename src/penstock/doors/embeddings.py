@@ -28,7 +28,6 @@ from penstock.doors.openai_shape import (
     USER,
     OpenAIDoor,
     tokens_of,
-    unfit,
 )
 from penstock.doors.openapi_parts import (
     QUOTA_FIELDS,
@@ -88,10 +87,26 @@ class Embeddings(OpenAIDoor):
         parameters = parameters_of(said, OPTIONS)
         inputs = yield from self._inputs.read(bytes(said.input), said.model, ascii_only=ascii_only)
         asks = [Ask(each, said.model, parameters, said.user) for each in inputs]
-        return Call(asks, partial(_answer, _in_base64 if said.encoding_format == "base64" else _in_json))
+        write = _in_base64 if said.encoding_format == "base64" else _in_json
+        return Call(asks, partial(self._embedded, write))
 
     def answer(self, replies: Sequence[Reply], now: float) -> Answer:
-        return _answer(_in_json, replies, now)
+        return self._embedded(_in_json, replies, now)
+
+    def _embedded(
+        self, write: Callable[[bytes], bytes | None], replies: Sequence[Reply], now: float
+    ) -> Answer:
+        """`write`: makes an embedding of an output; None if the output is none."""
+        items = []
+        for index, reply in enumerate(replies):
+            embedding = write(without_note(reply.output)[0])
+            if embedding is None:
+                return self.unfit(reply, NO_EMBEDDING)
+            items.append(b'{"object":"embedding","index":%d,"embedding":%b}' % (index, embedding))
+        request, tokens = replies[0].request, tokens_of(replies)
+        end = f'],"model":"{request.model}","usage":{{"prompt_tokens":{tokens},"total_tokens":{tokens}}}}}'
+        told = usual_of(request, now)
+        return Answer(200, JSON_ALONE, b",".join(items), told, b'{"object":"list","data":[', end.encode())
 
     def describe(self, offer: Offer) -> Described:
         operation = {
@@ -131,20 +146,6 @@ def check_user(user: str | None) -> None:
     """Refuse a user whose name is no fit name of a client."""
     if user is not None and not 0 < len(user) <= 128:
         raise Unacceptable("'user' must be 1 to 128 characters long")
-
-
-def _answer(write: Callable[[bytes], bytes | None], replies: Sequence[Reply], now: float) -> Answer:
-    """`write`: makes an embedding of an output; None if the output is none."""
-    items = []
-    for index, reply in enumerate(replies):
-        embedding = write(without_note(reply.output)[0])
-        if embedding is None:
-            return unfit(reply, NO_EMBEDDING)
-        items.append(b'{"object":"embedding","index":%d,"embedding":%b}' % (index, embedding))
-    request, tokens = replies[0].request, tokens_of(replies)
-    end = f'],"model":"{request.model}","usage":{{"prompt_tokens":{tokens},"total_tokens":{tokens}}}}}'
-    told = usual_of(request, now)
-    return Answer(200, JSON_ALONE, b",".join(items), told, b'{"object":"list","data":[', end.encode())
 
 
 def _in_json(output: bytes) -> bytes | None:

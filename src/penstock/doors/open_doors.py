@@ -22,8 +22,11 @@ from penstock.doors.open_inference.about import (
 )
 from penstock.doors.open_inference.infer import Infer, VersionInfer
 from penstock.doors.protos import Proto, Protos
+from penstock.doors.rerank import Rerank, SecondRerank
 from penstock.doors.results import Results
 from penstock.doors.tei import Embed
+from penstock.doors.tei_predict import Predict
+from penstock.doors.tei_rerank import TeiRerank
 from penstock.doors.websocket import WebSocketDoor
 
 Make = Callable[[Inside], Door]
@@ -36,7 +39,8 @@ FOR_OTHERS: Mapping[str, Sequence[Make]] = {
         Infer, VersionInfer, Live, Ready, ServerMetadata, ModelMetadata, ModelVersionMetadata, ModelReady,
         ModelVersionReady,
     ),
-    "tei": (Embed,),
+    "tei": (Embed, TeiRerank, Predict),
+    "rerank": (Rerank, SecondRerank),
     "websocket": (WebSocketDoor,),
 }  # fmt: skip
 

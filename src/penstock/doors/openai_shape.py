@@ -61,15 +61,6 @@ def failed(failure: Failure, request_id: str) -> Answer:
     return Answer(status, fields_of(failure, status, request_id), msgspec.json.encode({"error": said}))
 
 
-def unfit(reply: Reply, why: str) -> Answer:
-    """Returns the answer where an output is not what this door is for. `why`: completes "the model …"."""
-    request = reply.request
-    failure = Failure(Unacceptable.code, f"the model {request.model!r} {why}")
-    answer = failed(failure, request.request_id)
-    answer.code = failure.code
-    return answer
-
-
 class OpenAIDoor(AskingDoor):
     """A door whose errors have this shape."""
 
@@ -113,15 +104,8 @@ PASSED_OVER: Part = {
     "service_tier": {**NULLABLE_STRING, "description": "Passed over: the tier is the one of the key."},
     "priority": {"type": ["number", "null"], "description": "Passed over, likewise."},
 }
-ERROR_SCHEMA: Part = {
-    "OpenAIError": object_of(
-        {
-            "error": object_of(
-                {"message": STRING, "type": STRING, "param": NULLABLE_STRING, "code": STRING},
-            )
-        }
-    )
-}
+ERROR: Part = object_of({"message": STRING, "type": STRING, "param": NULLABLE_STRING, "code": STRING})
+ERROR_SCHEMA: Part = {"OpenAIError": object_of({"error": ERROR})}
 ERRORS = (400, 404, 408, 409, 413, 415, 429, 500, 502, 503, 504)
 
 

@@ -6,9 +6,6 @@ it, as every door.
 
 Each text is a request of its own, for the default model. Its answer is whatever the model makes of the text.
 Options besides `inputs` go to the model as its `parameters`, unless they have their usual value.
-
-An overloaded server answers 429 here and not 503, because these clients try again after a 429. To them 503 means
-that the server is unwell.
 """
 
 from collections.abc import Sequence
@@ -16,19 +13,17 @@ from typing import Literal
 
 import msgspec
 
-from penstock.doors.door import AskingDoor, Inside
-from penstock.doors.every_answer import failure_fields, in_full, status_of, usual_of
+from penstock.doors.door import Inside
+from penstock.doors.every_answer import usual_of
 from penstock.doors.inputs import check_unicode, decode, inputs_of
 from penstock.doors.openapi_parts import (
     OUTPUT,
     QUOTA_FIELDS,
-    STRING,
     TRACEPARENT,
     TRACESTATE,
     X_REQUEST_ID,
     Described,
     Offer,
-    Part,
     answered,
     input_schema,
     object_of,
@@ -36,50 +31,20 @@ from penstock.doors.openapi_parts import (
 )
 from penstock.doors.options import LARGEST, Option, parameters_of, schemas_of, whole
 from penstock.doors.steps import Steps, at_once
+from penstock.doors.tei_shape import ERROR_SCHEMA, ERRORS, TRUNCATION, TeiDoor
 from penstock.edge.answer import JSON_ALONE, Answer
 from penstock.edge.fields import NO_HEADERS, Headers
-from penstock.errors import (
-    BackendCrashed,
-    BackendFailed,
-    BackendOutOfMemory,
-    BackendTimeout,
-    BackendUnavailable,
-    DeadlineExceeded,
-    Draining,
-    Internal,
-    NoInput,
-    Overloaded,
-    OverQuota,
-    StoreDown,
-    Unacceptable,
-)
+from penstock.errors import Unacceptable
 from penstock.output import in_json
-from penstock.types import Ask, Failure, Reply
+from penstock.types import Ask, Reply
 
 OPTIONS = {
-    "truncate": Option((False,), {"type": "boolean"}),
+    **TRUNCATION,
     "normalize": Option((True,), {"type": "boolean"}),
     "prompt_name": Option((), {"type": "string"}),
-    "truncation_direction": Option(("Right", "right"), {"enum": ["Left", "left", "Right", "right"]}),
     "dimensions": Option((), {"type": "integer", "minimum": 1, "maximum": LARGEST}),
 }
 SEVERAL = "'inputs' must be a string or a list of strings"
-
-# Status and error type, by our code. Every other code is the client's mistake, and keeps its status.
-_KNOWN = {
-    NoInput.code: (400, "Empty"),
-    OverQuota.code: (429, "Overloaded"),
-    Overloaded.code: (429, "Overloaded"),
-    DeadlineExceeded.code: (504, "Overloaded"),
-    Draining.code: (503, "Unhealthy"),
-    StoreDown.code: (503, "Unhealthy"),
-    BackendFailed.code: (424, "Backend"),
-    BackendOutOfMemory.code: (424, "Backend"),
-    BackendCrashed.code: (424, "Backend"),
-    BackendTimeout.code: (424, "Backend"),
-    BackendUnavailable.code: (424, "Backend"),
-    Internal.code: (500, "Backend"),
-}
 
 
 class EmbedBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -97,7 +62,7 @@ _BODY = msgspec.json.Decoder(EmbedBody)
 _TEXTS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-class Embed(AskingDoor):
+class Embed(TeiDoor):
     """Takes one text or several."""
 
     path = "/embed"
@@ -138,11 +103,6 @@ class Embed(AskingDoor):
         told = usual_of(replies[0].request, now)
         return Answer(200, JSON_ALONE, b"[%b]" % b",".join(outputs), told)
 
-    def failure(self, failure: Failure, request_id: str) -> Answer:
-        status, kind = _KNOWN.get(failure.code) or (status_of(failure), "Validation")
-        said = {"error": in_full(failure), "error_type": kind}
-        return Answer(status, failure_fields(failure, request_id), msgspec.json.encode(said))
-
     # ---- the document --------------------------------------------------------------------------------------
 
     def describe(self, offer: Offer) -> Described:
@@ -157,7 +117,7 @@ class Embed(AskingDoor):
             "requestBody": sent("EmbedRequest"),
             "responses": {
                 "200": answered("The outputs", "EmbedAnswer", "X-Request-Id", "traceparent", *QUOTA_FIELDS),
-                **self.describe_errors(400, 408, 409, 413, 415, 422, 424, 429, 500, 503, 504),
+                **self.describe_errors(*ERRORS),
             },
         }
         text = input_schema("text", offer.clean)
@@ -169,17 +129,6 @@ class Embed(AskingDoor):
                 "examples": [{"inputs": ["hello", "world"]}],
             },
             "EmbedAnswer": {"type": "array", "items": OUTPUT, "minItems": 1},
-            "EmbedError": object_of(
-                {
-                    "error": STRING,
-                    "error_type": {"enum": ["Backend", "Empty", "Overloaded", "Unhealthy", "Validation"]},
-                }
-            ),
+            **ERROR_SCHEMA,
         }
         return Described({self.path: {"post": operation}}, schemas)
-
-    def describe_errors(self, *statuses: int) -> Part:
-        return {
-            str(status): answered("In the shape that these clients know.", "EmbedError", "X-Request-Id")
-            for status in statuses
-        }

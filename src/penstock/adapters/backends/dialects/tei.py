@@ -1,7 +1,8 @@
 """Endpoints of Text Embeddings Inference: tei:// and teis:// targets. `roles/backends.py` makes one for each
 worker, and the backend (`http.py`) speaks it.
 
-    /embed    {"inputs": […], …parameters}    ──►    [[0.1, …], …]
+    /embed      {"inputs": […], …parameters}                     ──►    [[0.1, …], …]
+    /predict    {"inputs": [["text"], ["a", "pair"]], …}    ──►    [[{"label": "joy", "score": 0.9}, …], …]
 
 A TEI takes a limited number of inputs in one call (32, unless it was started otherwise), and says so at `/info`. A
 larger batch goes in several calls.
@@ -16,7 +17,7 @@ from penstock.adapters.backends.dialects.dialect import Get, Sent
 from penstock.errors import BatchRejected, UserMistake
 from penstock.types import Result
 
-FORM = "tei://host:port, or with the path of /embed"
+FORM = "tei://host:port, or with the path of /embed or /predict"
 
 
 class _Info(msgspec.Struct):
@@ -42,7 +43,10 @@ class Tei:
         if parts.query or parts.fragment:
             raise UserMistake(f"{url!r} says what is not known here: write it as {FORM}")
         path = parts.path.rstrip("/") or "/embed"
-        self._base = path.rpartition("/")[0]
+        self._base, _, last = path.rpartition("/")
+        if last == "rerank":
+            raise UserMistake(f"{url!r} takes the texts of one query: /predict beside it takes pairs of any")
+        self._in_lists = last == "predict"  # there, a text alone stands in a list of its own
         self.url = f"{parts.scheme}://{parts.netloc}{path}"
         self.health = f"{self._base}/health"
         self.most: int | None = None
@@ -60,6 +64,8 @@ class Tei:
         said = _PARAMETERS.decode(parameters or b"{}")
         if "inputs" in said:
             raise BatchRejected("the parameter 'inputs' cannot be set for this model", details="inputs")
+        if self._in_lists:
+            inputs = [b"[%b]" % each if each.startswith(b'"') else each for each in inputs]
         return Sent(msgspec.json.encode({"inputs": msgspec.Raw(b"[%b]" % b",".join(inputs)), **said}))
 
     def result(self, content: bytes, headers: Mapping[str, str], inputs: Sequence[bytes]) -> Result:
