@@ -28,7 +28,7 @@ class DeadLetters:
     def __init__(self, letters: Letters, desk: TaskDesk, longest: float, clock: Clock) -> None:
         self._letters = letters
         self._desk = desk
-        self._limit = longest
+        self.longest = longest
         self._clock = clock
 
     async def list(self, limit: int, before: str | None) -> Sequence[Mapping[str, Any]]:
@@ -42,7 +42,7 @@ class DeadLetters:
         now = self._clock()
         # Its limit for the wait in the queue is the same as its deadline.
         request = Accepted(
-            f"retry-{token_hex(16)}", letter.model, letter.input, now, now + self._limit, now + self._limit,
+            f"retry-{token_hex(16)}", letter.model, letter.input, now, now + self.longest, now + self.longest,
             letter.request_id, letter.parameters, letter.tenant, letter.tier, letter.cost, len(letter.input),
             task=True,
         )  # fmt: skip

@@ -150,6 +150,7 @@ class GatewayMember(Member):
         self.publisher.bound(now.limits.max_queue, now.limits.max_queue_bytes)
         self.gateway.follow(tenants(now), limits_by_rank(now))
         self._desks.follow(now)
+        self.dead_letters.longest = now.timeouts_of(None).max_client
 
     # ---- who is there --------------------------------------------------------------------------------------
 

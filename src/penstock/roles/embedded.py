@@ -52,6 +52,7 @@ def embedded(
         limiter.hold_to(changed_limits(before, now))
         gateway.follow(tenants(now), limits_by_rank(now))
         gateway.desks_changed()
+        letters.longest = now.timeouts_of(None).max_client
         if keeper is not None:
             keeper.authenticator.find_out_again()
 

@@ -49,7 +49,7 @@ class DeadLetters(RequestObserver):
         self._gateway = gateway
         self._tasks = tasks
         self._tiers = tiers
-        self._limit = longest
+        self.longest = longest
         self._attempts = attempts
         self._clock = clock
         self._ttl = ttl
@@ -118,7 +118,7 @@ class DeadLetters(RequestObserver):
         first = self._tasks.peek(letter.request_id, letter.tenant)
         if first is not None:
             self._tasks.forget(first)
-        ask = Ask(letter.input, letter.model, letter.parameters, None, self._limit, letter.request_id)
+        ask = Ask(letter.input, letter.model, letter.parameters, None, self.longest, letter.request_id)
         # The tenant was found out when the request came; there is no credential to ask for it again.
         ask.identity = Identity(letter.tenant, self._tiers[letter.tier], "", inf)
         task = await self._gateway.submit_task(ask)

@@ -62,7 +62,11 @@ class LiveSettings:
         self.need_restart = found.need_restart
         levels = self.config.server.log_level, found.config.server.log_level
         if found.taken:
-            self._follow(self.config, found.config)
+            try:
+                self._follow(self.config, found.config)
+            except Exception:
+                log.exception("the settings were taken over only in part: restart this process")
+                return
             self.config = found.config
             # The more talkative level of both, until all is told.
             set_level(min(levels, key=LEVELS.index))
