@@ -34,9 +34,8 @@ class Ahead:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._fleet, self._curve = parts.fleet, parts.curve
-        self._wanting_since: Seconds = (
-            inf  # when requests began to wait while no worker was idle; inf: they do not
-        )
+        # When requests began to wait while no worker was idle; inf: none waits so.
+        self._wanting_since: Seconds = inf
 
     def notice(self, now: Seconds, *, waiting: bool) -> None:
         """Take in whether requests wait, and whether a worker is idle. To be called at each step."""

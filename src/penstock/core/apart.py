@@ -1,7 +1,8 @@
 """Culprits, whose requests spoil batches, are set apart: their requests run in batches of their own for a while.
 
-The `Batcher` asks whether the sender of a request is set apart, `sealing` takes batches from here, and `aftermath`
-tells how batches ended.
+`Admission`, the `Batcher` and `sealing` ask whether the sender of a request is set apart, and `refusal` how long
+its request would wait. `sealing` takes batches from here, `aftermath` tells how batches ended, and `caution` asks
+whose batches have ended workers.
 
 - A batch counts against a culprit if it fails with nobody else's requests in it, and these had failed before (on
   another worker where there is one). However often it is halved after that, it counts once.
@@ -48,12 +49,13 @@ class _Record:
     __slots__ = ("_score", "_when", "feared", "size")
 
     def __init__(self, size: int) -> None:
-        self._score = 0.0
+        self._score = 0.0  # its spoilt batches at the time `_when`: the older they are, the less they count
         self._when: Seconds = 0.0
-        self.size = size  # requests in its next batch
+        self.size = size  # the most requests in its next batch
         self.feared = False  # a worker died or hung of what it sent
 
     def score(self, now: Seconds) -> float:
+        """How many spoilt batches count against it now."""
         return self._score * exp(min(0.0, self._when - now) / MEMORY)
 
     def add(self, now: Seconds) -> None:
@@ -87,7 +89,7 @@ class Apart:
         self._attempts = rules.retries.attempts
         self._latest: Culprit | None = None  # the culprit that asked last
         self._others_until: Seconds = -inf  # until when somebody other than the latest counts as asking
-        self._sweep_at: Seconds = 0.0
+        self._sweep_at: Seconds = 0.0  # when culprits with hardly any spoilt batches are next forgotten
 
     @property
     def waiting(self) -> int:
@@ -175,6 +177,7 @@ class Apart:
         return min(waiting, key=lambda lane: lane.last_dispatch, default=None)
 
     def size_of(self, lane: Lane) -> int:
+        """How many requests the next batch of a culprit's lane may have."""
         record = self.known.get(lane.key[-1])
         return self._max_batch if record is None else record.size
 

@@ -1,4 +1,5 @@
-"""How long a batch may run before its worker counts as hung. `sealing` sets this limit when it sends a batch.
+"""How long a batch may run before its worker counts as hung. `sealing` sets this limit when it sends a batch, and
+`aftermath` reports which batches ran out of time.
 
 A batch that hangs holds all its members, and they have little time. So the limit follows what batches usually take,
 and leaves time to find the member that hangs:

@@ -5,7 +5,8 @@ Events (each O(log n)):   offer  withdraw  finished  drain  worker_ready  worker
 where workers are shared: worker_known  worker_lent  worker_doubted  worker_takes  other_zones_lend
 Decision:                 step(now) → what to send, what to answer, and when to ask again
 
-`runtime/pump.py` passes on the events and carries out what `step` returns. The simulator does the same.
+`runtime/pump.py` passes on the events and carries out what `step` returns. Over a bus `cluster` tells some events
+itself: which workers there are, and what other zones lend. The simulator does all of this in virtual time.
 
 Rules
 - A batch is sealed only for an idle worker: until then the queue is the batch. One that is full anyway may be
@@ -77,6 +78,7 @@ class Batcher:
         return self.depth.total + self.delivery.waiting + self.apart.waiting
 
     def rate(self, now: Seconds) -> float:
+        """Arrivals a second, in all lanes."""
         return sum(lane.meter.rate(now) for lane in self.lanes.values())
 
     def has_room_for(self, request: Request) -> bool:
@@ -195,7 +197,7 @@ class Batcher:
     def worker_takes(self, worker: WorkerId, *, one_at_a_time: bool, abroad: bool = False) -> None:
         """Note whether the worker may be handed a batch while it runs one, and whether it is in another zone."""
         self.fleet.workers.setdefault(worker, Worker(worker)).one_at_a_time = one_at_a_time
-        self.fleet.is_in_zone(worker, abroad=abroad)
+        self.fleet.note_zone(worker, abroad=abroad)
 
     def other_zones_lend(self, workers: float, *, ours: float = 0.0) -> None:
         """Batchers of our zone may count on so many workers of other zones, all together. `ours`: on so many of our

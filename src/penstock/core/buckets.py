@@ -24,11 +24,11 @@ class Bucket:
     def __init__(self, began: int) -> None:
         self.began = began  # how many samples of all sizes there were before its first
         self.count = 0  # batches, first runs left out
-        self.size = 0.0
-        self.seconds: Seconds = 0.0
+        self.size = 0.0  # the mean size of these batches
+        self.seconds: Seconds = 0.0  # the mean time of these batches
         self.firsts = 0  # first runs
-        self.first_seconds: Seconds = 0.0
-        self._first_size = 0.0
+        self.first_seconds: Seconds = 0.0  # the mean time of first runs
+        self._first_size = 0.0  # the mean size of first runs
         self.touched = 0  # how many samples of all sizes there were when it was last used
 
     @property
@@ -96,7 +96,8 @@ def in_order(buckets: dict[int, Bucket], now: int, shape: Seconds, *, uneven: bo
 
 
 def _telling(buckets: dict[int, Bucket]) -> list[int]:
-    """In order, without those that were only run for the first time and lie between others: these tell more."""
+    """The numbers of the buckets, in order. A bucket with nothing but first runs is left out if it lies between
+    others, since these tell more."""
     known = [key for key, bucket in buckets.items() if bucket.count]
     first, last = min(known, default=0), max(known, default=0)
     return [key for key in sorted(buckets) if buckets[key].count or not first < key < last]

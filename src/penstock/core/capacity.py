@@ -2,8 +2,8 @@
 
 The capacity of a fleet is the number of its healthy workers times the throughput they have shown at full batches. A
 batcher counts on its own share of that; where there are zones, on its share of its zone and of what others lend.
-Admission asks this when it holds lower tiers back, and `/internal/health`
-shows it (`runtime/model_condition.py`).
+`Admission` and `tier_gate` ask this when they hold requests back, and `/internal/health` and the metrics show it
+(`runtime/model_condition.py`).
 """
 
 from dataclasses import dataclass
@@ -38,15 +38,15 @@ class DepthLimits(NamedTuple):
 def fleet_capacity(batcher: Batcher) -> float:
     """Requests a second that all healthy workers can do, in all zones; 0 while there are none, or no batch has been
     seen."""
-    return _of_each(batcher) * batcher.fleet.everywhere
+    return _one_worker(batcher) * batcher.fleet.everywhere
 
 
 def own_capacity(batcher: Batcher) -> float:
     """The part of the fleet's capacity that this batcher may count on."""
-    return _of_each(batcher) * batcher.fleet.own
+    return _one_worker(batcher) * batcher.fleet.own
 
 
-def _of_each(batcher: Batcher) -> float:
+def _one_worker(batcher: Batcher) -> float:
     """Requests a second that one worker can do; 0 while no batch has been seen."""
     curve = batcher.curve
     return curve.best_size / curve.best_seconds if curve.best_seconds else 0.0

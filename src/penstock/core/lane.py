@@ -1,5 +1,6 @@
 """A lane: the requests for one model with one set of parameters. Only what shares a lane may share a batch. The
-`Batcher` puts requests into lanes; `sealing` takes batches from them."""
+`Batcher` puts requests into lanes, and `apart` those of culprits into lanes of their own. `sealing` takes batches
+from both."""
 
 from math import inf
 
@@ -43,7 +44,8 @@ class Lane:
         self.last_dispatch: Seconds = -inf
         # When the most urgent request that waits must be on a worker at the latest.
         self.give_up: Seconds = inf
-        self.horizon: Seconds = 0.0  # how long a batch of the lane was then expected to take, with a guard
+        # How long a batch of the lane was expected to take, with a guard, when `give_up` was worked out.
+        self.horizon: Seconds = 0.0
         self.ahead_from = 0  # when so many wait, a busy worker may be handed its next batch; 0: never
         self._model_curve = model_curve
         self.own_curve = ServiceCurve(model_curve.limit, model_curve.sizes)
@@ -83,6 +85,7 @@ class Lanes(dict[LaneKey, Lane]):
         self._rules = rules
         self._depth = depth
         self._curve = curve
+        # Whether a request's parameters alone say which lane is its own.
         self.plain = not (rules.per_item_parameters or rules.group_lengths)
 
     def follow(self, rules: BatchingRules) -> None:

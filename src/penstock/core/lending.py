@@ -39,9 +39,9 @@ class ZoneLoad(NamedTuple):
 class Loan(NamedTuple):
     """What a zone borrows from others, and lends them."""
 
-    workers: float  # that may be counted on, by all batchers of the zone together
+    workers: float  # how many workers of others all batchers of the zone together may count on
     zones: tuple[str, ...]  # the zones to ask, the one with the most to spare first
-    lends: float = 0.0  # workers of its own that others use
+    lends: float = 0.0  # how many workers of its own others use
 
 
 NOTHING = Loan(0.0, ())

@@ -1,6 +1,6 @@
 """The parts that the batcher of one model is made of: its lanes (requests that may share a batch), its workers,
-what it has learned, what is tried again. The `Batcher` makes them once and hands them to `sealing`, `ahead` and
-`aftermath`, which all work on the same ones.
+what it has learned, what is tried again. The `Batcher` makes them once and hands them to `sealing`, `ahead`,
+`spill` and `aftermath`, which all work on the same ones.
 
 Each part has rules of its own. What is worked out from several parts is here.
 """

@@ -1,5 +1,6 @@
 """When work may leave its zone. A batcher's requests run on workers of its zone, which are *at home*; those of
-other zones are *abroad*. `Batcher.wants_abroad` asks this while something waits that no idle worker can take.
+other zones are *abroad*. The `Batcher` asks this when it is to say whether it wants one more worker, and from where
+(`wants_worker`, `wants_abroad`). `sealing` looks again when the answer may change.
 
     no worker at home is healthy                                      it may leave
     the next worker at home is free too late for all that waits       it may leave
