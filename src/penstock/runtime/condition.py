@@ -4,7 +4,8 @@
 answer there, and over a bus `cluster/condition.py` and `cluster/worker_slots.py`.
 
 A model is `healthy` while all its workers can serve, `degraded` while some cannot, `unhealthy` while none can.
-A server is as its worst model, and `unhealthy` where it cannot serve for a reason of its own.
+A server is as its worst model, and `unhealthy` where it cannot serve for a reason of its own. Nothing here waits;
+`row_here` asks the system for the names of this host and process.
 """
 
 import os
@@ -111,11 +112,11 @@ def row_here(worker: str, report: SlotReport) -> WorkerRow:
 
 
 class Utilization:
-    """The part of the last seconds that each worker was busy."""
+    """The part of the last seconds in which each worker was busy."""
 
     def __init__(self, now: float) -> None:
         self._looked_at = now
-        self._seen: dict[WorkerId, float] = {}
+        self._seen: dict[WorkerId, float] = {}  # the seconds that each had worked in all at the last look
         self._parts: dict[WorkerId, float] = {}
 
     def look(self, busy: Mapping[WorkerId, float], now: float) -> None:

@@ -42,10 +42,12 @@ class KeyedTask(StoredTask):
         return self.keyed.id
 
     def told_to(self, first: Asker) -> Leaving:
+        """Note who asked first. Returns what this asker leaves by."""
         self._first = first
         return _First(self)
 
     def attach(self, reserved: Reservation, asker: Asker) -> Leaving:
+        """Let an asker that asks again wait for the same outcome. Returns what this asker leaves by."""
         waiter = reserved.wait(asker)
         reserved.request.input = b""  # the input is not sent anywhere
         if self.answer is None:

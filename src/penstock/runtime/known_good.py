@@ -1,5 +1,5 @@
-"""An input that a model has answered. With it a slot tells a sick backend from bad inputs, and warms up in idle
-moments (`idle_ladder`).
+"""An input that a model has answered. All slots of the model share it. With it a slot tells a sick backend from bad
+inputs, and warms up in idle moments (`idle_ladder`).
 
 A backend that refuses batch after batch is either sick, and only a new one can help, or has had nothing but bad
 inputs. If it is given once more what was answered before, a healthy one answers.

@@ -99,5 +99,6 @@ class Observers(Observer):
 
 
 def _add(listeners: list[Method], method: Method, *, overridden: bool) -> None:
+    """Add a method to those that are called, if its class does more than inherit it."""
     if overridden:
         listeners.append(method)

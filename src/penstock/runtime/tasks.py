@@ -41,10 +41,10 @@ class StoredTask:
         self._store = store
         self._waiter: Waiting | None = None
         self.request = request
-        self._pollers: list[asyncio.Future[None]] = []
+        self._pollers: list[asyncio.Future[None]] = []  # one for each `wait` that is under way
         self.answer: Reply | None = None
-        self.changed_at = now
-        self.when = 0.0  # the time until which the answer is kept, once there is one
+        self.changed_at = now  # the time of day at which the status last changed, as far as is known
+        self.when = 0.0  # until when, by the clock, the answer is kept, once there is one
         self.size = size_of_pending(request)  # bytes that the task counts for
 
     def entered(self, waiter: Waiting) -> None:

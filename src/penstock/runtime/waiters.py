@@ -79,7 +79,9 @@ class Waiters:
         self._withdraw = withdraw
         self._settled = settled
         self._waiters: dict[str, Waiter] = {}
-        self._empty: asyncio.Event | None = None  # set when the last one is answered
+        self._empty: asyncio.Event | None = (
+            None  # set when the last waiter is answered; None: nobody asks for that
+        )
 
     def __len__(self) -> int:
         return len(self._waiters)
@@ -154,10 +156,12 @@ class Waiters:
         return request
 
     def end_all(self, failure: Failure) -> None:
+        """Answer everyone who waits with this failure."""
         for waiter in list(self._waiters.values()):
             waiter.end((Outcome.FAILED, failure))
 
     def end(self, request: Passenger, ending: tuple[Outcome, Failure]) -> None:
+        """Take a request back, and answer its asker with this ending."""
         outcome, failure = ending
         self._withdraw(request)
         self.settle([Reply(request, outcome, failure=failure)])

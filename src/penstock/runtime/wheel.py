@@ -22,8 +22,10 @@ class Wheel:
         self._loop = loop
         self._clock = clock
         self._tick = tick
-        self._new: list[Expiring] = []
-        self._by_tick: dict[int, list[Expiring]] = {}
+        self._new: list[Expiring] = []  # what was added since the last tick
+        self._by_tick: dict[
+            int, list[Expiring]
+        ] = {}  # what was added before, by the tick at which it expires
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, entry: Expiring) -> None:
