@@ -1,6 +1,6 @@
 """How the whole installation stands, by what the heartbeats in the registry say. Every member shows it on its admin
-plane (`member.py`); a gateway also asks which models have workers. It only reads what was said: nobody is asked
-anew."""
+plane (`member.py`), and the overview shows it (`roles/overview.py`). A gateway also asks which models have workers.
+It only reads what was said: nobody is asked anew."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -78,6 +78,7 @@ class InstallationHealth(Struct):
 
 
 def worker_rows(registry: Registry) -> Sequence[WorkerRow]:
+    """The rows of the workers that are there. Those of a silent process are offline."""
     return [
         row
         for name, said in sorted(registry.members["workers"].items())

@@ -82,7 +82,7 @@ class GatewayMember(Member):
         self._wheel = Wheel(loop, clock)
         self.publisher = shards.publisher(self.name, clock, limits.max_queue, limits.max_queue_bytes)
         self.publisher.on_failed = self._not_published
-        self._shards = shards.number
+        self._shards = shards.number  # how many shards the installation has
         self._home: Collection[int] = range(self._shards)  # the shards that our requests go to
         self._room = GatewayRoom(limits.max_queue, self._whose)
         self._admission = GatewayAdmission(
@@ -168,6 +168,7 @@ class GatewayMember(Member):
             self.publisher.prefer(home)
 
     def _meet(self, model: str) -> None:
+        """Take in that the desk of a model is new, or has changed."""
         self._on_model(model)
         self.gateway.desks_changed()
 

@@ -43,9 +43,11 @@ class Inquiries:
         request. `slowest`: its slowest requests, of one model or (where that is empty) of all."""
         self._me, self._post, self._gateways = me, post, gateways
         self._describe, self._slowest = describe, slowest
-        self._open: dict[str, list[_Open]] = {}  # by what `Question.request_id` says
-        self._answering: set[asyncio.Task[bool]] = set()
-        self._numbers = count(1)
+        self._open: dict[
+            str, list[_Open]
+        ] = {}  # the questions that are being asked, by `Question.request_id`
+        self._answering: set[asyncio.Task[bool]] = set()  # answers that are being sent
+        self._numbers = count(1)  # for questions that are about no request
 
     async def ask(self, request_id: str) -> Row | None:
         """Ask the other gateways for a request. Returns None if none of those that answer in time knows it."""

@@ -30,8 +30,8 @@ class Lookout:
     def __init__(self, me: str, post: Post, registry: Registry) -> None:
         self._me, self._post, self._registry = me, post, registry
         self._last = 0  # the number of the last look
-        self._open: dict[int, _Open] = {}
-        self._answering: set[asyncio.Task[bool]] = set()
+        self._open: dict[int, _Open] = {}  # the looks that are being taken, by number
+        self._answering: set[asyncio.Task[bool]] = set()  # reports that are being sent
         # Returns the report of this process as bytes, with the last hour if that is asked for.
         self.describe: Callable[[bool], bytes] | None = None
 

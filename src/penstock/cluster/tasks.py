@@ -61,6 +61,8 @@ class TaskInFlight:
     def __init__(
         self, among: "dict[str, TaskInFlight]", name: str, on_end: Callable[[str], None], when: float
     ) -> None:
+        """`among`: all such tasks by name, which this one joins until it is over. `on_end`: called with the code of
+        its failure, or nothing. `when`: its deadline."""
         self._all = among
         self._name = name
         self._on_end = on_end
@@ -92,7 +94,7 @@ class TaskDesk:
         self.publisher = publisher
         self._clock, self._wall_clock = clock, wall_clock
         self._wheel = wheel
-        self._held: dict[str, TaskInFlight] = {}
+        self._held: dict[str, TaskInFlight] = {}  # the tasks that quotas count as in flight, by name
         self._accepting = Unbroken()
 
     async def accept(self, reserved: Reservation) -> RemoteTask:
@@ -140,6 +142,7 @@ class TaskDesk:
         return await self._published(request)
 
     def over(self, notice: Notice) -> None:
+        """Note that a task is over, so that its tenant's quota counts it no longer."""
         held = self._held.get(notice.task)
         if held is not None:
             held.end(notice.code)

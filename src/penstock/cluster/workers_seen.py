@@ -1,5 +1,5 @@
 """The workers of an installation as one batcher sees them: by their heartbeats, and by news of their deaths. The
-batcher has it look whenever news came, and it tells the pumps who is there and who has gone.
+batcher calls `WorkersSeen` whenever such news came, and that tells the pumps who is there and who has gone.
 
 A heartbeat may be out of date, so it cannot say that a batch has ended. The slot itself reports the end of its
 batch. If its whole process dies, its batches go to others (`left`). While a process is silent, this batcher gives
