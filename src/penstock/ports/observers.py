@@ -8,6 +8,8 @@ from penstock.types import Batch, Execution, Failure, GivenUp, Refusal, Reply, W
 
 
 class _Watcher:
+    """What both kinds of observers have in common."""
+
     def start(self) -> None:
         """Called when the server begins."""
 

@@ -1,5 +1,5 @@
 """What a worker announces of a model, so that gateways and batchers treat it alike. The worker makes it of its
-configuration, the registry carries it, and all others read it (`cluster/announcements.py`).
+configuration (`cluster/announcements.py`), the registry carries it, and gateways and batchers read it.
 
 The target and headers of a model are not in it: only the worker needs to know where it runs and with which secrets.
 """

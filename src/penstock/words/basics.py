@@ -14,10 +14,11 @@ from msgspec import UNSET, DecodeError, Meta, Struct, UnsetType, json
 
 T = TypeVar("T")
 
-VERSION = b"\x01"
-FORMAT = 1  # of what lies in the registry
+VERSION = b"\x01"  # the version of messages and envelopes
+FORMAT = 1  # the format of what lies in the registry
 
-# Numbers that a queue can be ordered by. A word with NaN or an infinite number in it counts as unreadable.
+# Kinds of numbers that words may hold. A word with NaN or an infinite number in it counts as unreadable, since no
+# queue can be ordered by that.
 Finite = Annotated[float, Meta(ge=-1e12, le=1e12)]
 Amount = Annotated[float, Meta(ge=0.0, le=1e12)]
 Count = Annotated[int, Meta(ge=0)]
