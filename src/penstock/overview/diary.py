@@ -28,11 +28,10 @@ _decode = msgpack.Decoder(Step).decode
 class Diary:
     def __init__(self, now: float) -> None:
         """`now`: the process has just started, and has counted nothing."""
-        self._noted: tuple[float, Sample] = (now, {})  # at the end of the last step
-        self._looks: deque[tuple[float, Sample]] = deque(
-            [(now, {})]
-        )  # the newest last; at most RECENT / SPARE + 2
-        # As bytes: an hour of structs would be a hundred thousand objects for the collector to visit.
+        self._noted: tuple[float, Sample] = (now, {})  # when the last step ended, and the counts at that time
+        # The looks of the last seconds, the newest last; at most RECENT / SPARE + 2 of them.
+        self._looks: deque[tuple[float, Sample]] = deque([(now, {})])
+        # The steps as bytes: an hour of structs would be a hundred thousand objects for the collector to visit.
         self._steps: deque[bytes] = deque(maxlen=STEPS)
 
     def note(self, sample: Sample, standings: Mapping[str, Standing], now: float, at: float) -> None:
