@@ -47,9 +47,7 @@ class ServiceModel:
     b: Seconds = 0.0
     knee: int | None = None
     points: tuple[tuple[int, Seconds], ...] = ()  # measured sizes and their times, by size
-    length: Seconds = (
-        0.0  # a batch takes at least this, times its rows, times the length of its longest input
-    )
+    length: Seconds = 0.0  # a batch takes at least this × its rows × the length of its longest input
     # Whether batches are padded to the next power of two, as in many real models: then the curve is a staircase.
     padded: bool = False
     jitter: float = 0.0  # the standard deviation of the time, as a part of it

@@ -1,6 +1,6 @@
 """Turns the configuration of a model into the announcement by which a worker makes the model known, and an
-announcement back into configuration. A worker does the first when it starts; gateways and batchers the second when
-they hear of a model."""
+announcement back into configuration. A worker does the first, gateways and batchers do the second. Nothing is sent
+here."""
 
 from dataclasses import asdict, replace
 

@@ -49,9 +49,8 @@ class Dispatcher:
         self._tasks_due = asyncio.Event()  # set when records are to be written
         self._progress = asyncio.Event()  # set when a queue is empty, or endings were recorded
         self._loops: Loops | None = None
-        self.on_undelivered: Callable[[str], None] = lambda box: (
-            None
-        )  # called with a mailbox that takes no more
+        # Called with a mailbox that takes no more.
+        self.on_undelivered: Callable[[str], None] = lambda box: None
         # Called with tasks, once their records say how they ended.
         self.on_recorded: Callable[[Sequence[Request]], None] = lambda requests: None
 

@@ -75,10 +75,10 @@ class _Berth:
         # Whether a batcher may have taken the slot from the line just before a batch came ahead, too late. That
         # batcher will send a batch for it, although the slot has entered the line again.
         self.owed = False
-        self.telling = asyncio.Lock()  # held while the end of a batch is told, so that ends are told in order
-        self.moving = (
-            asyncio.Lock()
-        )  # held while the slot enters or leaves the line, so that this happens in order
+        # Held while the end of a batch is told, so that ends are told in their order.
+        self.telling = asyncio.Lock()
+        # Held while the slot enters or leaves the line, so that it does so in the order in which that was wanted.
+        self.moving = asyncio.Lock()
 
 
 class RemoteDock:

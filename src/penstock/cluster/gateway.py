@@ -2,8 +2,8 @@
 
     runtime.gateway ──► publisher ──► a shard …  a worker ──► mailbox ──► `received` ──► runtime.gateway: settle
 
-Tasks and requests with an Idempotency-Key have records that all gateways share, and no waiter here:
-a `Notice` says when one is over.
+Tasks and requests with an Idempotency-Key have records that all gateways share. No batcher or worker answers for
+them here: a `Notice` says when one is over, and the record how it ended.
 
 `roles/gateway.py` makes one for each process of `penstock gateway`. `Member` runs its loops and hands it the
 messages from its mailbox; the doors ask `self.gateway`, and the admin plane asks how it stands. All of that is on

@@ -1,5 +1,5 @@
-"""Which requests a gateway over a bus lets in, by what it can know itself. The gateway asks for every request,
-through the desk of its model.
+"""Which requests a gateway over a bus lets in, by what it can know itself. It is asked through the desk of the
+model, for every request that is to be executed.
 
 A gateway knows whether the store is up and has room, whether a batcher is there, and who waits for an answer here
 (`gateway_room`). The batcher knows the queue: it refuses the requests that cannot make their deadlines

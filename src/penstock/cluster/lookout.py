@@ -1,9 +1,9 @@
-"""Finds out how all processes of an installation stand: each is asked through its mailbox and answers with a
-report.
+"""Finds out how the gateways and batchers of an installation stand: each is asked through its mailbox and answers
+with a report.
 
 Every member has a `Lookout`. It asks for `roles/overview.py` while somebody looks at the overview, and at no other
 time. Mailboxes are used, and not admin planes, because every process can reach them, without an address and without
-a token. Workers are not asked: their heartbeats say all of it.
+a token. Workers and autoscalers are not asked: their heartbeats say all of it.
 """
 
 import asyncio

@@ -1,5 +1,6 @@
 """Tasks over a bus: accepted by one gateway, read and cancelled at any, since all share their records. The gateway
-hands every task to the `TaskDesk`, which takes the place of `runtime/tasks.py`."""
+hands every task without an Idempotency-Key to the `TaskDesk`, which takes the place of `runtime/tasks.py`. Requests
+with such a key (`idempotency.py`), and dead letters that are retried (`dead_letters.py`), are tasks here too."""
 
 import logging
 from collections.abc import Callable

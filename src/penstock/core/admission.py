@@ -1,7 +1,8 @@
 """Which requests a batcher lets in: the queue has the first word (`refusal`), the tiers the last (`tier_gate`).
 
-There is one `Admission` beside each batcher. It is asked about every request before that is offered to the batcher:
-by the gateway where both are one process, by the batcher's process over a bus, and by the simulator.
+There is one `Admission` beside each model's batcher. It is asked before a new request is offered to the batcher: by
+the gateway where both are one process, by the batcher's process over a bus, and by the simulator. It is not asked
+about requests that a batcher inherits from another, or that share the execution of one that was let in.
 
 Nearly always there is room for everybody. So the closer look at one request also yields a bound for those after it:
 "while fewer than N wait, let in any request of this tier that has more than T seconds". The bound holds until

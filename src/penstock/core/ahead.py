@@ -10,6 +10,7 @@ is handed ahead that would not go just so in a moment:
 - Its worker is at home, can take a batch while it runs one, has answered since it started, has failed nothing since
   it last succeeded, is not nearly full, and runs nothing that is tried again or feared.
 - No worker is idle, no retry waits, and nobody is set apart. Those go first, and want workers that are idle.
+- No worker has smaller batches for want of memory, and the batcher is not about to end.
 - Where batchers share the workers, a batcher has batches ahead at no more workers than its share. A worker that is
   handed batch after batch works for nobody else. Requests have waited for `ASKED`, so that the credit of an idle
   worker would have come.

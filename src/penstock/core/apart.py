@@ -9,8 +9,8 @@ whose batches have ended workers.
 - Two such batches within a short while set a culprit apart. They are forgotten exponentially.
 - Nobody is set apart while nobody else asks. Only a few culprits are remembered at a time: if everybody's batches
   fail, no tenant is to blame.
-- A culprit's batches are halved when one fails and doubled when one succeeds. A culprit that sends nothing but
-  poison soon has its requests run one by one.
+- The size of a culprit's batches is halved when one fails and doubled when one succeeds. A culprit that sends
+  nothing but poison soon has its requests run one by one.
 - The failures of culprits are retried from a budget of their own.
 - All culprits together get a part of the workers' time: what would remain if the others asked for twice as much;
   or, if that is more, a fair part by the number of tenants that wait, at most half. Each batch of a culprit pushes

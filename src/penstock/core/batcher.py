@@ -1,7 +1,7 @@
 """The batcher of one model: requests and workers in, batches and outcomes out.
 
-Events (each O(log n)):   offer  withdraw  finished  drain  worker_ready  worker_gone  worker_removed
-                          worker_loading
+Events (each O(log n)):   offer  offer_more  withdraw  finished  drain  worker_ready  worker_warmed
+                          worker_loading  worker_gone  worker_removed
 where workers are shared: worker_known  worker_lent  worker_doubted  worker_takes  other_zones_lend
 Decision:                 step(now) → what to send, what to answer, and when to ask again
 

@@ -1,7 +1,8 @@
 """What was measured of batches, by size. The service curve (`estimator`), which says how long a batch of n takes,
 notes each batch here and is drawn through the means.
 
-Each size up to 8 has a bucket of its own. From there on, four buckets hold the sizes of an octave (a doubling).
+Each size up to 8 has a bucket of its own. From there on, four buckets hold the sizes of an octave (a doubling), and
+the power of two at its end has one of its own.
 """
 
 from typing import NamedTuple

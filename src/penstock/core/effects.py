@@ -1,5 +1,5 @@
 """What is to be done after a decision. `Batcher.step` returns it; in a server `runtime/pump.py` sends and answers
-accordingly, and in the simulator `sim/kernel.py` plays it."""
+accordingly, and the simulator (`sim`) plays it."""
 
 from typing import NamedTuple
 

@@ -10,9 +10,9 @@ request. What is ahead follows from the order of the buffer:
 Later requests may overtake a waiting one. `slower` is the part of the service (0 to 1) that goes to them; the
 expected wait is divided by 1 - `slower`.
 
-`refusal` and `tier_gate` refuse by the forecast what would be late. Whoever refuses a request because something is
-full or ends tells its client `backlog_seconds`; batchers over a bus tell it each other too. The metrics show
-`expected_wait`.
+`refusal` and `tier_gate` refuse by the forecast what would be late. A client whose request is refused because
+something is full, or because the server is about to end, is told `backlog_seconds`; over a bus batchers tell it the
+gateways for that. The metrics show `expected_wait`.
 """
 
 from typing import NamedTuple

@@ -18,7 +18,7 @@ from penstock.core.parts import Parts
 from penstock.types import Seconds
 
 WAY = 0.1  # the part of a request's time that is kept for the way to another zone
-RETRY_WAY = 0.05  # seconds: the same for a batch that is tried again
+RETRY_WAY = 0.05  # seconds that are kept for the way of a batch that is tried again
 
 
 def late_at_home(parts: Parts, now: Seconds) -> bool:

@@ -52,9 +52,7 @@ class Tier:
         self._late: list[Late] = []  # a heap of the turns that came out of that order
         self._clock = 0.0  # the virtual time of the tenant served last
         self._sequence = 0  # numbers requests and turns, to break ties
-        self._discarded = (
-            0  # how many dead `tenants` may still hold: those discarded since `tidy` dropped all
-        )
+        self._discarded = 0  # requests that were discarded since `tidy` last dropped all the dead
 
     def push(self, request: Queued) -> None:
         self.waiting += 1

@@ -24,9 +24,8 @@ class Recorded:
     times: "array[float]"  # seconds since the epoch
     tokens: "array[int]"  # how many tokens each input had
     sizes: "array[int] | None" = None  # bytes of each input; None if the file does not have them
-    tiers: Mapping[str, float] | None = (
-        None  # by tier: its part of the requests; None if the file does not say
-    )
+    # By tier: its part of the requests. None if the file does not say.
+    tiers: Mapping[str, float] | None = None
     tenants: int = 1  # how many different tenants there were
 
     @property

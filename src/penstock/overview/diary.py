@@ -1,8 +1,8 @@
 """The diary of one process: what it has counted in each step of the last hour, and in the last seconds.
 
 `roles/overview.py` keeps one for each process. A step is noted every 10 s, whether anybody looks or not, because an
-operator who opens the page wants to see what led to what he sees. A step costs about 0.1 ms. Whoever looks calls
-`recent`, as often as he likes: each look is kept for some seconds, to be compared with.
+operator who opens the page wants to see what came before. A step costs about 0.1 ms. `recent` may be called at any
+time, for somebody who looks: each look is kept for some seconds, so that later ones can be compared with it.
 """
 
 from collections import deque

@@ -4,9 +4,9 @@ In this file are a clock, a backend, and the way between a gateway and a batcher
 `observers` have other contracts of one process, which can be imported from here too; `process`, `tracing` and
 `webhooks` have the rest of them. The other modules have the contracts between several processes.
 
-What is called stands on one side of a port, and what implements it on the other; `roles` brings the two together.
-Each module says which these are: mostly `runtime`, `cluster` or `doors` calls, and an adapter implements. So ports
-import only the vocabulary and `words`.
+One side calls a port and the other implements it; `roles` brings the two together. Each module says who they are:
+mostly `runtime`, `cluster` or `doors` calls, and an adapter implements. So ports import only the vocabulary and
+`words`.
 
 An adapter translates foreign errors into `penstock.errors`.
 """

@@ -1,5 +1,5 @@
-"""Observers: they are told what becomes of requests and of batches. Gateways, batchers and workers call them; the
-metrics, the log, the ledger and the dead letters implement them."""
+"""Observers: they are told what becomes of requests and of batches. Gateways, batchers and workers call them. The
+metrics, the log, the ledger, the traces, the record of arrivals and the dead letters implement them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol

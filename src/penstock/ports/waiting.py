@@ -1,6 +1,7 @@
-"""Who waits for an answer, and what waits with them. Doors implement `Asker` and `CallAsker`, which gateways call
-with the reply; gateways implement `Waiting`, which a connection calls when its client has left. What has a time
-limit is `Expiring`: the wheel of the process (`runtime/wheel.py`) calls it when the time is up."""
+"""Who waits for an answer, and what waits with them. Doors implement `Asker` and `CallAsker`, and tasks `Asker`
+too; the gateway calls them with the reply. `runtime` implements `Waiting`, which a connection calls when its client
+has left. What has a time limit is `Expiring`: the wheel of the process (`runtime/wheel.py`) calls it when the time
+is up."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -1,9 +1,9 @@
 """The loop of one model's batcher (`core.batcher`): events in as they happen, one decision per turn of the event
 loop.
 
-In one process a model's broker calls `offer` and `withdraw`; its slots call the rest, as their `Dock`. Over a bus
-the batcher's process calls all of it: `batcher`, `batched_models`, `borrowing`, `spilling`, `watchdog` and
-`workers_seen` of `cluster`.
+In one process a model's broker calls `offer` and `withdraw`, and its slots call what their `Dock` promises;
+`embedded_server` and `served_model` look after the loop. Over a bus the batcher's process calls all of it:
+`batcher`, `batched_models`, `borrowing`, `spilling`, `watchdog` and `workers_seen` of `cluster`.
 
 However many requests arrive in one turn, `step` runs once. A batch that ends is not an event like the others: its
 worker stands idle until the next decision, so that is made at once, before anybody is answered. There is one timer,

@@ -48,9 +48,7 @@ FIRST_RESTART, LONGEST_RESTART = 0.1, 5.0  # seconds before the first restart, a
 PROBE_LIMIT = 2.0  # seconds that a backend may take to say how it is
 STABLE = 10.0  # seconds: a backend that has run so long, or a batch well, is forgiven its past restarts
 SICK = 6  # batches failed in a row: enough for its breaker to open, and for it to fail its probation too
-SICK_AGAIN = (
-    48  # failed batches in a row that are needed at most, if the backend was found well again and again
-)
+SICK_AGAIN = 48  # `SICK` doubles each time that the backend is found well, up to this
 # A backend is full above the first part of what it holds, and has room below the second. There are two bounds so
 # that the slot does not flutter.
 FULL, RELIEVED = 0.9, 0.8
@@ -121,9 +119,8 @@ class Slot:
         # Batches that the backend was given while it ran another, each with what will come of it.
         self._given: deque[tuple[Batch, asyncio.Task[Result]]] = deque()
         self._alarm: asyncio.TimerHandle | None = None  # rings when a first batch, or a warm-up, takes long
-        self._arrived = (
-            asyncio.Event()
-        )  # set when the slot is handed a batch, or a new backend is to take over
+        # Set when the slot is handed a batch, or a new backend is to take over.
+        self._arrived = asyncio.Event()
         self._start_seconds: float | None = None  # how long starting took last time
         self.last_error = ""
         self.restarts = 0

@@ -1,5 +1,6 @@
-"""Tasks in one process: asynchronous requests, accepted now and fetched later. The gateway hands every task to the
-`TaskStore`; over a bus `cluster/tasks.py` takes its place.
+"""Tasks in one process: asynchronous requests, accepted now and fetched later. The gateway hands every task without
+an Idempotency-Key to the `TaskStore`; those with one go to `idempotency.py`. Over a bus `cluster/tasks.py` takes
+its place.
 
 The store is bounded by number, by bytes and by time, in all and for each tenant (`penstock.share`). A result that
 nobody has fetched is kept for its time, and a tenant that has used up its share is refused. Results that were

@@ -79,9 +79,8 @@ class Waiters:
         self._withdraw = withdraw
         self._settled = settled
         self._waiters: dict[str, Waiter] = {}
-        self._empty: asyncio.Event | None = (
-            None  # set when the last waiter is answered; None: nobody asks for that
-        )
+        # Set when the last waiter is answered. None: nobody waits for that.
+        self._empty: asyncio.Event | None = None
 
     def __len__(self) -> int:
         return len(self._waiters)

@@ -29,9 +29,7 @@ AT_ONCE = 32  # messages that are sent at a time
 AT_ONCE_TO_ONE = 4  # messages that are sent at a time to one origin
 WAIT = 30.0  # seconds of one wait for a task to be over
 PAUSE = 1.0  # seconds until a task is looked for again while the store is away
-MOST_BYTES = (
-    64 * 2**20
-)  # bytes of all messages that wait to be taken; beyond it a message goes without its output
+MOST_BYTES = 64 * 2**20  # bytes of all messages that wait; beyond it a message goes without its output
 LAST_WORDS = 2.0  # seconds for messages that are being sent when the process ends
 GONE = 410  # the status by which an address asks to be called no more
 SECRET = "whsec_"  # begins a secret that is written in base64
@@ -62,10 +60,8 @@ class Webhooks:
         self._key = key_of(secret)
         self._wall_clock = wall_clock
         self._attempts, self._base, self._longest = attempts, base, longest
-        self._most, self._each = (
-            most,
-            max(1, int(most * share)),
-        )  # what all tenants may have promised, and each
+        # How many webhooks may be promised at once: to all tenants together, and to each.
+        self._most, self._each = most, max(1, int(most * share))
         self._promised: Counter[str] = Counter()  # by tenant, how many webhooks are promised
         self._bytes = 0  # of all messages that wait to be taken
         self._at_once = asyncio.Semaphore(AT_ONCE)

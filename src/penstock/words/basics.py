@@ -1,5 +1,6 @@
 """What all words have in common: how their version is written, and which numbers may be in them. The other modules
-of this folder use it, and so do adapters that meet words they cannot read (`Garbled`).
+of this folder use it, and so do `cluster` and the adapters to a bus where they meet words that they cannot read
+(`Garbled`).
 
 A message or an envelope is MessagePack behind one byte for its version. What lies in the registry is JSON with a
 `format`; if that is absent, it is format 1. In both forms a process of another release may send more fields or

@@ -1,5 +1,5 @@
-"""What the autoscaler is told of a model, what it says, and the settings it goes by. All files of this folder use
-these records."""
+"""What the autoscaler is told of a model, what it says, and the settings it goes by. The scaler and both rules use
+these records. `cluster/demand.py` and `sim/scaled.py` make the first, `from_config/scaling.py` the last."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

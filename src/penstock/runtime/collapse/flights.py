@@ -1,6 +1,6 @@
-"""Identical requests to a deterministic model, executed once and answered each. The gateway hands in each request
-for such a model (`enter`), a reservation each task (`enter_at_place`). The gateway passes the replies through
-(`land`), and tells who has left (`leave`).
+"""Identical requests to a deterministic model, executed once and answered each. The gateway hands in requests for
+such a model (`enter`), and in one process its reservations hand in tasks (`enter_at_place`). The gateway passes the
+replies through (`land`), and tells who has left (`leave`).
 
     asked ──remembered──► answered at once
       │ else
