@@ -60,6 +60,7 @@ def _plain(payload: bytes) -> bytes:
 
 
 def key_reused() -> KeyReused:
+    """The refusal of a key that was used for another request."""
     return KeyReused("this Idempotency-Key was used for another request: send a new key with a new request")
 
 

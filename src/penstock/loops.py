@@ -53,6 +53,7 @@ class Failures:
         return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (self.count(now) - 1))
 
     def count(self, now: float) -> int:
+        """How many failures there were within the last SPAN seconds."""
         return sum(now - when < SPAN for when in self._recent)
 
     def too_many(self, now: float) -> bool:

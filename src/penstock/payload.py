@@ -27,10 +27,12 @@ _from_packed = msgspec.msgpack.Decoder(ext_hook=tensor_of).decode
 
 
 def of_bytes(data: bytes) -> bytes:
+    """The payload of an input that is these bytes."""
     return RAW + data
 
 
 def of_packed(value: bytes) -> bytes:
+    """The payload of a value that is written in MessagePack."""
     return PACKED + value
 
 

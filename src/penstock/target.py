@@ -104,6 +104,7 @@ def check_url(url: str, form: str, *, with_model: bool) -> None:
 
 
 def existing_file(source: str) -> Path:
+    """Returns the file. Raises UserMistake if there is none."""
     path = Path(source)
     if path.is_file():
         return path
@@ -116,6 +117,7 @@ def existing_file(source: str) -> Path:
 
 
 def check_module(module: str, function: str) -> None:
+    """Raises UserMistake if there is no such module, or no such function in it."""
     spec = located(module)
     if spec is None:
         known = [path.stem for path in sorted(Path().glob("*.py"))]
@@ -185,6 +187,7 @@ def check_function(source: str, function: str, names: Names | None) -> None:
 
 
 def names_in(file: Path, source: str) -> Names:
+    """Returns what a source file defines. Raises UserMistake if it cannot be read."""
     try:
         tree = ast.parse(file.read_bytes())
     except OSError as error:

@@ -142,6 +142,7 @@ def still_loading(registry: Registry) -> list[str]:
 
 
 def process_rows(registry: Registry) -> list[ProcessRow]:
+    """The processes that are there."""
     return [
         ProcessRow(
             name=name,
@@ -179,6 +180,7 @@ def _add_load(model: ModelHealth, said: LoadReport, healthy: int) -> None:
 
 
 def health_of(registry: Registry) -> InstallationHealth:
+    """How the installation stands, model by model."""
     rows = all_worker_rows(registry)
     healthy = Counter(row.model for row in rows if row.status == HEALTHY)
     models: dict[str, ModelHealth] = {}

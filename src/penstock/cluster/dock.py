@@ -40,9 +40,13 @@ NOT_HERE = Failure(BackendUnavailable.code, "the worker was not ready when the b
 class Report(Protocol):
     """What tells the end of a batch to gateways and batcher. `cluster.worker_post` implements it."""
 
-    async def answer(self, batch: Dispatch, result: Result, execution: Execution) -> None: ...
+    async def answer(self, batch: Dispatch, result: Result, execution: Execution) -> None:
+        """Give every asker of a batch its output."""
+        ...
 
-    async def finished(self, batch: Dispatch, outcome: Result | Failure, seconds: float) -> None: ...
+    async def finished(self, batch: Dispatch, outcome: Result | Failure, seconds: float) -> None:
+        """Tell the batcher that the slot is done with a batch. `seconds`: how long the slot took."""
+        ...
 
 
 _Order = tuple[Dispatch, Batch]  # a batch for a slot: the message that brought it, and what is run
@@ -82,6 +86,8 @@ class _Berth:
 
 
 class RemoteDock:
+    """The dock of one model's slots in this process."""
+
     def __init__(
         self, model: str, line: Credits, report: Report, observer: BatchObserver, clock: Clock
     ) -> None:

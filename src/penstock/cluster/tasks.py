@@ -72,11 +72,13 @@ class TaskInFlight:
         among[name] = self
 
     def let_go(self) -> None:
+        """Watch the task no longer, and tell nobody."""
         self.settled = True
         if self._all.get(self._name) is self:
             del self._all[self._name]
 
     def end(self, code: str) -> None:
+        """Tell that the task is over. `code`: that of its failure; empty if it succeeded, or nobody knows."""
         if not self.settled:
             self.let_go()
             self._on_end(code)

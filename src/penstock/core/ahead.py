@@ -32,6 +32,8 @@ EASY = 0.8  # a worker that is fuller than this may be about to pause, and takes
 
 
 class Ahead:
+    """Decides for one batcher which worker is handed a batch ahead."""
+
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._fleet, self._curve = parts.fleet, parts.curve

@@ -93,6 +93,7 @@ class Apart:
 
     @property
     def waiting(self) -> int:
+        """How many requests of culprits wait, retries included."""
         return self.depth.total + self.delivery.waiting
 
     # ---- who is set apart ----------------------------------------------------------------------------------
@@ -160,6 +161,7 @@ class Apart:
     # ---- their batches -------------------------------------------------------------------------------------
 
     def add(self, request: Queued, now: Seconds) -> None:
+        """Take in a request of a culprit."""
         request.apart = True
         key = self.lanes.key_of(request)
         lane = self.lanes.get(key) or self.lanes.open(key)

@@ -45,6 +45,8 @@ from penstock.types import (
 
 
 class Batcher:
+    """Decides for one model, by the rules above. Nothing happens between two calls."""
+
     def __init__(self, rules: BatchingRules) -> None:
         self.rules = rules
         self.parts = parts = Parts(rules)

@@ -34,15 +34,18 @@ class Bucket:
 
     @property
     def known(self) -> bool:
+        """Whether enough batches were seen to believe the mean."""
         return self.count >= KNOWN
 
     def add(self, size: int, seconds: Seconds, weight: float) -> None:
+        """Take in a batch. `weight`: how much it counts in the means, at least."""
         self.count += 1
         weight = max(1.0 / self.count, weight)
         self.size += weight * (size - self.size)
         self.seconds += weight * (seconds - self.seconds)
 
     def add_first(self, size: int, seconds: Seconds) -> None:
+        """Take in the first run of a size."""
         self.firsts += 1
         weight = max(1.0 / self.firsts, NEWEST)
         self._first_size += weight * (size - self._first_size)
@@ -79,6 +82,7 @@ class Pool(NamedTuple):
     last: float  # its largest size
 
     def joined(self, after: "Pool") -> "Pool":
+        """This pool and the next one, taken together."""
         weight = self.weight + after.weight
         seconds = (self.seconds * self.weight + after.seconds * after.weight) / weight
         return Pool(weight, self.samples + after.samples, seconds, self.first, after.last)

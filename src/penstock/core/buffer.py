@@ -48,6 +48,8 @@ class Depth:
 
 
 class Buffer:
+    """The requests that wait in one lane."""
+
     __slots__ = ("_clock", "_dearest", "_depth", "_rules", "_tiers", "cost", "waiting")
 
     def __init__(self, rules: TierRules, depth: Depth, *, padded: bool = False) -> None:
@@ -67,6 +69,7 @@ class Buffer:
             tier.weight = weight
 
     def push(self, request: Queued) -> None:
+        """Take in a request."""
         request.waiting = True
         rank, depth = request.tier, self._depth
         tier = self._tiers[rank]
@@ -139,6 +142,7 @@ class Buffer:
         return sum([len(tier.tenants) for tier in self._tiers])
 
     def oldest(self) -> Queued | None:
+        """The request that came first of those that wait; None if none does."""
         found: Queued | None = None
         for tier in self._tiers:
             if tier.waiting:

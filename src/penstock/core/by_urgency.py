@@ -35,6 +35,7 @@ class ByUrgency:
         return max(length, len(self._deadlines), len(self._expiries))
 
     def push(self, request: Queued) -> None:
+        """Take in the request that came last."""
         requests = self._requests
         if self._deadlines is not None:
             self._sort_in(request)
@@ -69,6 +70,7 @@ class ByUrgency:
         self._expiries.push((request.expires, self._sequence, request))
 
     def oldest(self) -> Queued | None:
+        """The request that came first of those that wait; None if none does."""
         requests = self._requests
         while requests and not requests[0].waiting:
             requests.popleft()

@@ -18,6 +18,8 @@ WARNING_ROUNDS, CRITICAL_ROUNDS = 2.0, 4.0
 
 @dataclass(frozen=True, slots=True)
 class CapacityRules:
+    """How tiers share the capacity, and how many requests may wait."""
+
     # The part of the capacity that the lowest tier may use while better tiers wait (beyond the next batch).
     lowest_share: float = 0.7
     warning: float = 100.0  # waiting requests at which the lowest tier is refused
@@ -53,6 +55,7 @@ def _one_worker(batcher: Batcher) -> float:
 
 
 def depth_limits(batcher: Batcher, rules: CapacityRules) -> DepthLimits:
+    """The depths at which tiers are refused now. They mean nothing while no batch has been seen."""
     scale = own_capacity(batcher) / rules.reference
     round_ = batcher.curve.best_size * batcher.fleet.own
     return DepthLimits(

@@ -41,6 +41,8 @@ REFUSALS = (BatchRejected.code, BackendOutOfMemory.code)
 
 @dataclass(frozen=True, slots=True)
 class RetryRules:
+    """How often, and how soon, failed batches are tried again."""
+
     attempts: int = 3  # how often a request is executed at most
     base: Seconds = 0.05  # about how long the first back-off is
     longest: Seconds = 1.0  # how long a back-off is at most
@@ -49,10 +51,12 @@ class RetryRules:
 
 
 def attempt_of(failure: Failure, worker: str, size: int, now: Seconds) -> Attempt:
+    """How a batch failed, as an entry of its members' histories."""
     return Attempt(now, failure.code, failure.message, failure.details, worker, size, failure.splittable)
 
 
 def note_attempt(request: Queued, attempt: Attempt) -> None:
+    """Add a failed batch to the history of one of its members."""
     request.executions += 1
     request.history = (*request.history, attempt)
 
@@ -77,6 +81,7 @@ def without_queue_limit(request: Queued) -> None:
 
 
 def given_up(request: Queued, told: Failure) -> GivenUp:
+    """The reply to a request that failed for good. `told`: the failure that its asker is told."""
     return GivenUp(
         request, Outcome.FAILED, failure=told, executions=request.executions, history=request.history
     )
@@ -258,6 +263,7 @@ class Delivery:
         return due
 
     def take(self, batch: Sealed) -> Sealed:
+        """Take out a batch that goes now."""
         self.waiting -= batch.size
         del self._retries[batch.id]
         return batch

@@ -42,6 +42,8 @@ LEAST_SHARE = 0.01
 
 @dataclass(slots=True, eq=False)
 class Worker:
+    """One worker, as one batcher knows it."""
+
     id: WorkerId
     abroad: bool = False  # whether it is in another zone
     ready: bool = False
@@ -81,6 +83,8 @@ class Worker:
 
 
 class Fleet:
+    """The workers of one model, as one batcher counts on them."""
+
     __slots__ = (
         "_busy", "_busy_abroad", "_cooldown", "_failures", "_handed", "_idle", "_ready", "_ready_abroad",
         "_resting", "counted", "everywhere", "healthy", "lends", "loan", "own", "reach", "share", "shared",
@@ -178,6 +182,7 @@ class Fleet:
         return any(worker.ready and worker.batches for worker in self.workers.values())
 
     def remove(self, worker_id: WorkerId) -> None:
+        """The worker is never coming back."""
         self.gone(worker_id, None)
         del self.workers[worker_id]
 
@@ -275,6 +280,7 @@ class Fleet:
         return [worker.id for worker in (self._resting if resting else self._idle).values() if worker.held]
 
     def assign(self, worker: Worker, batch: Sealed, now: Seconds) -> None:
+        """The idle worker has been given a batch."""
         del self._idle[worker.id]
         worker.batch = batch
         worker.started = now

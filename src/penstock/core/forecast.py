@@ -29,6 +29,8 @@ UNKNOWN_BACKLOG = 1.0  # seconds: what is told where nobody can say how long the
 
 
 class Forecast(NamedTuple):
+    """What a request that arrives now can expect."""
+
     start: Seconds  # when a request arriving now can expect to be sent
     seconds: Seconds  # how long its batch should take, with guard
     drain_rate: float  # requests a second that leave at full batches

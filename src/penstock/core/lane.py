@@ -23,6 +23,8 @@ MEMORY = 0.25  # seconds over which the rate of arrivals is taken, or three serv
 
 
 class Lane:
+    """One lane: what waits in it, and what was learned of its batches."""
+
     __slots__ = (
         "_learned",
         "_like_lengths",
@@ -56,6 +58,8 @@ class Lane:
 
     @property
     def curve(self) -> ServiceCurve:
+        """How long its batches take: as its own batches say, if there were enough of late, otherwise as the
+        model's."""
         own, model = self.own_curve, self._model_curve
         fresh = self._like_lengths or model.samples - self._learned <= FORGOTTEN
         return own if fresh and own.samples >= TRUSTED else model
@@ -104,6 +108,7 @@ class Lanes(dict[LaneKey, Lane]):
 
     @property
     def limit(self) -> int:
+        """How many lanes there may be."""
         return self._rules.max_lanes
 
     @property
@@ -112,12 +117,14 @@ class Lanes(dict[LaneKey, Lane]):
         return len(self) >= self.limit - int(ROOM * self.limit)
 
     def key_of(self, request: Request) -> LaneKey:
+        """The key of a request's lane."""
         if self.plain:  # the usual case, and asked for every request
             return request.parameters, 0
         rules = self._rules
         return lane_key(request, per_item=rules.per_item_parameters, group_lengths=rules.group_lengths)
 
     def has_room_for(self, request: Request) -> bool:
+        """Whether a request's lane exists, or one could be opened for it."""
         return (
             len(self) < self._rules.max_lanes
             or self.key_of(request) in self
@@ -125,6 +132,7 @@ class Lanes(dict[LaneKey, Lane]):
         )
 
     def open(self, key: LaneKey) -> Lane:
+        """Open a new lane. If there may be no more, an empty one is forgotten for it."""
         if len(self) >= self._rules.max_lanes:
             self._forget_an_empty_one()
         lane = self[key] = Lane(key, self._rules, self._depth, self._curve)

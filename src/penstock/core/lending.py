@@ -29,10 +29,12 @@ class ZoneLoad(NamedTuple):
 
     @property
     def spare(self) -> float:
+        """How many workers the zone can lend."""
         return max(0.0, (1.0 - RESERVE) * self.workers - self.needed)
 
     @property
     def lacking(self) -> float:
+        """How many workers the zone needs from others now."""
         return max(0.0, self.needed - self.workers) if self.late or not self.workers else 0.0
 
 

@@ -51,6 +51,7 @@ class RateMeter:
         self._next = now + GRAIN * self.window
 
     def rate(self, now: float) -> float:
+        """What is counted in a second, by the last window or so."""
         return self._count * exp((self._last - now) / self.window) / self.window
 
     def room(self, rate: float) -> float:

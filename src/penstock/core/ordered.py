@@ -77,6 +77,7 @@ class Ordered:
         return taken
 
     def compact(self) -> None:
+        """Drop all the dead."""
         self._run = deque([entry for entry in self._run if entry[2].waiting])
         self._heap = [entry for entry in self._heap if entry[2].waiting]
         heapify(self._heap)

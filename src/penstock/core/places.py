@@ -25,6 +25,7 @@ HEAD, TAIL = slice(None, 128), slice(-64, None)
 
 
 def glance(text: bytes) -> Glance:
+    """What an input looks like: its first and last bytes."""
     return text[HEAD] + text[TAIL]
 
 

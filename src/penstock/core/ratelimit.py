@@ -91,6 +91,7 @@ class TenantAccount:
         return self.take_closely(now)
 
     def take_closely(self, now: Seconds) -> OverQuota | None:
+        """Do what `take` promises when a limit may be near."""
         self._catch_up()
         if now >= self._until:
             self._begin_span(now)

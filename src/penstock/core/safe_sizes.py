@@ -82,6 +82,7 @@ class SafeSizes:
         limit.trial_at = now + limit.wait
 
     def fitted(self, worker: WorkerId, shape: Shape, size: int, now: Seconds) -> None:
+        """Note that a batch fitted. `size`: the size that was run."""
         limit = self._limits.get((worker, shape))
         if limit is None or size <= limit.size:
             return

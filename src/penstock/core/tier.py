@@ -55,6 +55,7 @@ class Tier:
         self._discarded = 0  # requests that were discarded since `tidy` last dropped all the dead
 
     def push(self, request: Queued) -> None:
+        """Take in a request."""
         self.waiting += 1
         self.by_urgency.push(request)
         name = request.tenant

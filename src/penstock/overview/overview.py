@@ -37,6 +37,8 @@ class ModelLook(Struct):
 
 
 class WorkerLook(Struct):
+    """One worker."""
+
     worker: str
     model: str
     host: str
@@ -66,6 +68,8 @@ class ProcessLook(Struct):
 
 
 class Overview(Struct):
+    """Everything that an operator sees at one moment."""
+
     at: float  # seconds since the epoch
     name: str  # the process that was asked
     role: str

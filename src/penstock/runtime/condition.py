@@ -42,6 +42,7 @@ def condition(workers: int, healthy: int) -> str:
 
 
 def worst(conditions: Iterable[str]) -> str:
+    """The worst of these conditions; `unhealthy` if there are none."""
     return max(conditions, key=BY_BADNESS.index, default=UNHEALTHY)
 
 
@@ -103,6 +104,7 @@ def takes_bytes(slot: Slot) -> bool:
 
 
 def row_of(worker: str, host: str, pid: int | None, last_seen: float, report: SlotReport) -> WorkerRow:
+    """How one slot stands, and where it runs."""
     return WorkerRow(worker, host, pid, last_seen, **structs.asdict(report))
 
 

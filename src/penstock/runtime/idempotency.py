@@ -185,6 +185,7 @@ class KeyedStore:
     # ---- for the tasks -------------------------------------------------------------------------------------
 
     def finish(self, task: StoredTask, reply: Reply) -> None:
+        """Keep the outcome of a key. Older outcomes of its tenant make room for it."""
         assert isinstance(task, KeyedTask)
         before, tenant = task.size, task.keyed.tenant
         task.keep(reply)
@@ -203,6 +204,7 @@ class KeyedStore:
         """Do nothing: a key is kept for its time, whether or not its outcome was read."""
 
     def forget(self, task: StoredTask) -> None:
+        """Drop a key whose task is over."""
         if self._finished.pop(task.id, None) is not None:
             assert isinstance(task, KeyedTask)
             del self._tasks[task.id]

@@ -28,6 +28,7 @@ class Padding:
         self._per_item = per_item
 
     async def run(self, backend: Backend, batch: Batch) -> Result:
+        """Have the backend run a batch, padded. Returns the result without the padding."""
         filled = self.filled(batch)
         result = await backend.run(filled)
         return result if filled is batch else trimmed(result, batch.size, filled.size)

@@ -59,6 +59,7 @@ class Pump:
         self._failures = Failures()
 
     # ---- events ------------------------------------------------------------------------------------------
+    # Each is passed on to the batcher, which says what it means: `gone` to `Batcher.worker_gone`, and so on.
 
     def offer(self, request: Queued) -> None:
         if self.batcher.offer(request, request.arrival) and not self._scheduled:

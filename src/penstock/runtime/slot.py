@@ -140,6 +140,7 @@ class Slot:
         return self._first_batches.longest
 
     def take(self, batch: Batch) -> None:
+        """Take a batch from the dock, to run it now or after the one in hand."""
         self._handed.append(batch)
         self._arrived.set()
         self._give_ahead()

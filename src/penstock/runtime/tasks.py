@@ -28,9 +28,13 @@ NO_ROOM = Overloaded.code  # the failure of a task whose result could not be kep
 class Store(Protocol):
     """Where a task is kept: `TaskStore` here, or `idempotency.KeyedStore`."""
 
-    def finish(self, task: "StoredTask", reply: Reply) -> None: ...
+    def finish(self, task: "StoredTask", reply: Reply) -> None:
+        """Keep the reply to a task."""
+        ...
 
-    def fetched(self, task: "StoredTask") -> None: ...
+    def fetched(self, task: "StoredTask") -> None:
+        """Note that somebody has fetched the task."""
+        ...
 
 
 class StoredTask:
@@ -49,6 +53,7 @@ class StoredTask:
         self.size = size_of_pending(request)  # bytes that the task counts for
 
     def entered(self, waiter: Waiting) -> None:
+        """Note the waiter of the request, by which it can be withdrawn."""
         self._waiter = waiter
 
     @property
@@ -57,6 +62,7 @@ class StoredTask:
 
     @property
     def name(self) -> tuple[str, str]:
+        """The name under which the store keeps the task: its tenant, and its id."""
         return self.request.tenant, self.request.request_id
 
     @property
@@ -100,10 +106,12 @@ class StoredTask:
 
 
 def size_of_pending(request: Accepted) -> int:
+    """The bytes that a task counts for until it is over."""
     return OVERHEAD + len(request.input) + len(request.parameters)
 
 
 def size_of_answer(answer: Reply) -> int:
+    """The bytes that a task counts for once it is over."""
     failure = answer.failure
     return (
         OVERHEAD
@@ -208,6 +216,8 @@ class TaskStore:
         return next((task for task in self._tasks.values() if task.id == task_id), None)
 
     def finish(self, task: StoredTask, reply: Reply) -> None:
+        """Keep the reply to a task. Other results of its tenant make room for it; if that is not enough, it
+        fails."""
         task.changed_at = self._wall_clock()
         task.when = self._clock() + self._ttl
         tenant = task.request.tenant
@@ -251,6 +261,7 @@ class TaskStore:
             self._fetched.add(tenant, task.name, task)
 
     def forget(self, task: StoredTask) -> None:
+        """Drop a task that is over."""
         if self._finished.pop(task.name, None) is not None:
             tenant = task.request.tenant
             del self._tasks[task.name]

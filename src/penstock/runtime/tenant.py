@@ -17,6 +17,8 @@ MOST = 10_000  # client ids; if there are more, all are forgotten, and those in 
 
 
 class Standings:
+    """Who asks, for one gateway."""
+
     def __init__(self, tenants: Tenants, limiter: Limiter | None, limits: Sequence[Limits | None]) -> None:
         """`limits`: what each tenant of a tier may ask, by the tier's rank; `limiter` enforces them."""
         self._tenants = tenants

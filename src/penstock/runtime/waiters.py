@@ -86,6 +86,7 @@ class Waiters:
         return len(self._waiters)
 
     def add(self, request: Passenger, asker: Asker) -> Waiter:
+        """Let an asker wait for the reply to a request, until its deadline."""
         waiter = self._waiters[request.key] = Waiter(self, request, asker, request.deadline)
         self._wheel.add(waiter)
         return waiter

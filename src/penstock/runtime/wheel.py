@@ -29,6 +29,7 @@ class Wheel:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, entry: Expiring) -> None:
+        """Put a deadline on the wheel: `expire` is called after its time, unless it is settled by then."""
         self._new.append(entry)
         if self._timer is None:
             self._timer = self._loop.call_later(self._tick, self._turn)

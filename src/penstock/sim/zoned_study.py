@@ -89,6 +89,8 @@ def back_after(run: ZonedRun, lost_at: Seconds) -> Seconds | None:
 
 
 def render_zones(findings: Mapping[str, ZonedFinding], lost: str) -> RenderableType:
+    """Returns what was found, by the way of helping each other, as a table. `lost`: the zone that was lost, if
+    any."""
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("ms", no_wrap=True)
     headings = ["mean", "p99", "max", "goodput/s", "refused", "failed", "crossed", "busy"]

@@ -41,6 +41,7 @@ class Rows:
 
 
 def rows_of(overview: Overview, kind: Kind) -> Rows:
+    """Makes the list of this kind."""
     return _MAKERS[kind](overview)
 
 

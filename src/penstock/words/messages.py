@@ -43,6 +43,7 @@ class Tried(Struct, array_like=True, gc=False):
 
 
 def tried_of(history: Sequence[Attempt], now: float) -> list[Tried]:
+    """A request's history as it is told: its times are counted back from `now`."""
     return [
         Tried(max(0.0, now - each.when), each.code, each.message, each.worker, each.batch_size)
         for each in history
