@@ -65,7 +65,7 @@ class Loops:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # the loops, by name
         self._errands: set[asyncio.Task[None]] = set()
         self._failures: dict[str, Failures] = {}  # by the name of the loop
         # If these are the parts of a larger loop: done once a part was given up on, with its name and error.

@@ -60,8 +60,8 @@ class BatchedModels:
         self._capacity = capacity_rules(config)
         self._tiers = tier_names(config)
         self._share = 0.0  # the part of all requests that comes here, by the shards we lease
-        self.pumps: dict[str, Pump] = {}
-        self.admissions: dict[str, Admission] = {}
+        self.pumps: dict[str, Pump] = {}  # by model
+        self.admissions: dict[str, Admission] = {}  # by model
         self.arrived: Counter[str] = Counter()  # requests that came, by model, since the start
         self._spillers: dict[str, Spiller] = {}  # by model, once another zone had workers to lend
 

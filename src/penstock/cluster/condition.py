@@ -123,7 +123,7 @@ class TakesBytes:
     def __init__(self, registry: Registry, model: str) -> None:
         self._registry = registry
         self._model = model
-        self._known = False
+        self._known = False  # what was known last
 
     def __call__(self) -> bool:
         said = [row.takes_bytes for row in worker_rows(self._registry) if row.model == self._model]
@@ -164,8 +164,8 @@ def _add_load(model: ModelHealth, said: LoadReport, healthy: int) -> None:
     own count is one heartbeat old."""
     rates = model.requests_per_second, said.requests_per_second
     if sum(rates):  # each batcher counts by its part of the requests
-        shares = model.padded_share * rates[0] + said.padded_share * rates[1]
-        model.padded_share = round(shares / sum(rates), 4)
+        padded = model.padded_share * rates[0] + said.padded_share * rates[1]
+        model.padded_share = round(padded / sum(rates), 4)
     model.queue_depth += said.queue_depth
     model.requests_per_second = round(model.requests_per_second + said.requests_per_second, 3)
     if not said.workers_healthy or said.warning_depth is None or said.critical_depth is None:

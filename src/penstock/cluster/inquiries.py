@@ -26,7 +26,7 @@ class _Open:
     def __init__(self, boxes: set[str], *, of_one: bool) -> None:
         self.silent = boxes  # the gateways that have not answered yet
         self.of_one = of_one  # whether one gateway that knows something is enough
-        self.found: list[bytes] = []
+        self.found: list[bytes] = []  # the answers that have come
         self.answered = asyncio.Event()
 
 

@@ -43,7 +43,7 @@ class Lane:
         self.key = key
         self.buffer = Buffer(rules.tiers, depth, padded=rules.padded_cost)
         self.meter = ArrivalMeter(MEMORY)
-        self.last_dispatch: Seconds = -inf
+        self.last_dispatch: Seconds = -inf  # when its last batch was sent
         # When the most urgent request that waits must be on a worker at the latest.
         self.give_up: Seconds = inf
         # How long a batch of the lane was expected to take, with a guard, when `give_up` was worked out.

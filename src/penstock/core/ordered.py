@@ -21,8 +21,8 @@ class Ordered:
     __slots__ = ("_heap", "_run")
 
     def __init__(self) -> None:
-        self._run: deque[Entry] = deque()
-        self._heap: list[Entry] = []
+        self._run: deque[Entry] = deque()  # the requests that came in order
+        self._heap: list[Entry] = []  # the requests that came out of order
 
     def __len__(self) -> int:
         """How many entries there are, the dead included."""

@@ -236,6 +236,7 @@ class RateLimiter:
         self._most = max(1, max_tenants // 2)  # tenants of each generation
         # Every account that one of the generations below holds, or an identity or a request.
         self._all: WeakValueDictionary[str, TenantAccount] = WeakValueDictionary()
+        # The two generations, each by tenant.
         self._young: dict[str, TenantAccount] = {}
         self._old: dict[str, TenantAccount] = {}
         # Accounts that are forgotten here; what they hold is let go little by little.

@@ -22,7 +22,7 @@ class ShapeCost:
     __slots__ = ("_pairs", "dear", "seconds", "uneven")
 
     def __init__(self) -> None:
-        self.seconds: Seconds = 0.0
+        self.seconds: Seconds = 0.0  # by how much a first run takes longer
         self.dear = False  # whether first runs cost so much more that they say nothing of batches
         self.uneven = False  # whether they cost so differently that nothing is left to learn from one of them
         # By how much each first run took longer than a later one, and how long the later one took.

@@ -55,14 +55,14 @@ def bursty(rate: float, duration: float, factor: float, period: float, rng: Rand
     _must_be_positive(rate, duration)
     if factor <= 1 or period <= 0:
         raise UserMistake(f"bursts need a factor above 1 and a period above 0, not {factor:g} and {period:g}")
-    share = 1 / (2 * factor)
-    burst, calm = rate * factor, rate * 0.5 / (1 - share)
+    part = 1 / (2 * factor)
+    burst, calm = rate * factor, rate * 0.5 / (1 - part)
     times = array("d")
     now, start, in_burst = 0.0, 0.0, False
     while now < duration:
         # The rate holds until `end`. An exponential gap that crosses `end` is drawn anew there, which is exact,
         # because an exponential gap does not depend on how long it has lasted already.
-        end = start + period * (share if in_burst else 1 - share)
+        end = start + period * (part if in_burst else 1 - part)
         now += rng.expovariate(burst if in_burst else calm)
         if now >= end:
             now = start = end

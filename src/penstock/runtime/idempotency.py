@@ -122,7 +122,7 @@ class KeyedStore:
         self._share = share
         self._shares = Shares(max_keys, max_bytes, share)
         self._ttl = ttl
-        self._tasks: dict[str, KeyedTask] = {}
+        self._tasks: dict[str, KeyedTask] = {}  # all tasks, by id (`Keyed.id`)
         # The tasks that are over, the oldest first.
         self._finished: OrderedDict[str, KeyedTask] = OrderedDict()
         self._outcomes: ByTenant[KeyedTask] = ByTenant()  # the tasks that are over, by tenant

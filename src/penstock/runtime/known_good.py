@@ -18,7 +18,7 @@ class KnownGood:
         self._input: bytes | None = None
         self._model = ""
         self._parameters = b""
-        self._when: Seconds = 0.0
+        self._when: Seconds = 0.0  # when the batch was sealed in which it was answered
 
     def note(self, batch: Batch, result: Result) -> None:
         """Note a batch, of which the first input is kept if all were answered. Batches with a list of parameters,

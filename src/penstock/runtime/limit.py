@@ -20,7 +20,7 @@ class Limit:
         self._seconds = seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._task: asyncio.Task[object] | None = None
+        self._task: asyncio.Task[object] | None = None  # the task that waits; None between two waits
         self._due = inf  # when the current wait must end
         self._rings = inf  # when the timer rings
         self._cancelling = 0  # how many cancellations of the task were already asked for when the wait began

@@ -87,6 +87,7 @@ class ZonedKernel:
         self.scenario, self.zones = scenario, zones
         self.run_so_far = ZonedRun()
         self._rng = Random(scenario.seed)
+        # What is to happen, as a heap: when, a number that breaks ties, and what is called then.
         self._events: list[tuple[Seconds, int, Callable[[Seconds], None]]] = []
         self._numbers = count()
         each = scenario.workers // len(zones.shares)

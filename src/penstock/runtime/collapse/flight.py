@@ -25,7 +25,7 @@ class Flight:
         self.fingerprint: bytes | None = None
         self.carrier: Passenger | None = None  # the request that is executed; None: not sent yet
         self.riders: dict[str, Passenger] = {}  # all requests aboard, by key
-        self.over = False
+        self.over = False  # whether it has ended: its answer is there, it has failed, or all have left
 
 
 # Remembered answers. A place may instead hold the flight, or the single request, that is under way for the answer.

@@ -87,7 +87,8 @@ class SharedAnswers(Generic[Asked]):
         self._unsent: dict[bytes, tuple[bytes, float]] = {}
         self._asked = asyncio.Event()  # set while something is in `_wanted`
         self._told = asyncio.Event()  # set while something is in `_unsent`
-        self._resting_until = self._looking_since = 0.0
+        self._resting_until = 0.0  # until when the store is left alone
+        self._looking_since = 0.0  # since when it is counted whether asking is in vain
         self._lookups = self._found = 0  # questions and finds since `_looking_since`
         self._pause = FIRST_PAUSE  # seconds of the next pause, if asking is in vain
         self.on_looked_up: OnLookedUp[Asked] | None = None  # `Flights` sets this
