@@ -57,7 +57,7 @@ class Refused(PenstockError):
 
 
 def about(refused: Refused, model: str, tenant: str) -> Refused:
-    """The same refusal, with the model and tenant of the request that it is about."""
+    """Returns this refusal, with the model and tenant of the request that it is about."""
     refused.model, refused.tenant = model, tenant
     return refused
 

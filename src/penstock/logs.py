@@ -92,7 +92,7 @@ def set_up(level: str, form: str) -> None:
     root.handlers[:] = [handler]
     root.propagate = False
     set_level(level)
-    loop = logging.getLogger("asyncio")  # it tells of errors that nothing else catches
+    loop = logging.getLogger("asyncio")  # tells of errors that nothing else catches
     loop.handlers[:] = [handler]
     loop.propagate = False
     for logger in (loop, logging.getLogger("penstock.doors")):

@@ -82,7 +82,7 @@ class Request(Struct, eq=False):
 class Accepted(Request, eq=False):
     """A request that a gateway has let in, and owes an answer."""
 
-    # Its tenant's account at that gateway, which is told when the request is over. None: nothing is limited.
+    # The tenant's account at that gateway, which is told when the request is over. None: nothing is limited.
     account: Account | None = None
     gateway: str = ""  # the mailbox for its answer, at a batcher in another process
     shard: int | None = None  # the shard that its gateway has sent it to, if batchers are other processes

@@ -12,8 +12,8 @@ OBJECTIVES = (P99, P95, MEAN, GPU_SECONDS)
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """As low a latency as possible. Or, where the objective is `gpu-seconds`: as little time of the GPUs as
-    possible, while 99 % are answered within `within`."""
+    """What is wanted: as low a latency as possible. Or, where the objective is `gpu-seconds`: as little time of the
+    GPUs as possible, while 99 % are answered within `within`."""
 
     objective: str
     within: Seconds = 0.0

@@ -70,7 +70,7 @@ class WorkersSeen:
         return None if name is None else self._pumps.get(name.model)
 
     def _see(self, process: str, slots: Mapping[WorkerId, SlotReport], *, abroad: bool) -> None:
-        self._departed.pop(process, None)  # if it was thought gone, it was only cut off for a while
+        self._departed.pop(process, None)  # a process that was thought gone was only cut off for a while
         known, silent = self._slots.setdefault(process, {}), self._registry.is_silent(process)
         for slot, said in slots.items():
             pump = self._pumps.get(said.model)

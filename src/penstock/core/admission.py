@@ -39,7 +39,8 @@ class _Bound:
         # The part of the capacity that goes to requests which overtake others of their tier.
         self.overtaking = RateMeter(WINDOW)
         # The part of the capacity that a request of this tier may lose while it waits: to others of its tier that
-        # overtake it, to lower tiers, and to batches that fail. As it was when the bound was worked out.
+        # overtake it, to lower tiers, and to batches that are refused or set apart. It is that of the time when the
+        # bound was worked out.
         self.overtaken = 0.0
 
 
@@ -106,7 +107,7 @@ class Admission:
 
     def refusal_of_more(self, request: Request, number: int, now: Seconds) -> Overloaded | None:
         """Returns why `number` more requests like this one, which was let in, cannot all be let in. None if that is
-        not sure: then ask for each of them."""
+        not sure: then the caller asks for each request."""
         batcher = self._batcher
         if batcher.apart.known and batcher.apart.holds(request, now):
             return None

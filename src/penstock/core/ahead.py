@@ -96,7 +96,7 @@ class Ahead:
         `limit`: the largest batch it may have."""
         ends = self._ends(worker)
         if now > ends + LEAD:
-            return inf  # it is late, and nobody knows by how much
+            return inf  # the worker is late, and nobody knows by how much
         curve = lane.curve
         # No larger batch is better, also not to drain a queue.
         full = max(curve.best_size, curve.best_of(limit), curve.most_of(limit, far_behind=False))

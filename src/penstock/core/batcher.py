@@ -217,7 +217,7 @@ class Batcher:
         self.changes += 1
         self.fleet.gone(worker_id, back_at)
         worker = self.fleet.workers[worker_id]
-        worker.met.clear()  # it comes back as a new process, to which every size is new
+        worker.met.clear()  # a worker comes back as a new process, to which every size is new
         self._aftermath.take_back(worker, now)
         if worker.batch is not None:
             self._aftermath.end(worker, worker.batch, WORKER_LOST, now)

@@ -65,7 +65,7 @@ class ServiceCurve:
 
     def __init__(self, limit: int, sizes: Sizes = ANY) -> None:
         self.limit = limit  # the largest batch there is
-        self.sizes = sizes  # what is not one of these is padded, and takes as long as the next one
+        self.sizes = sizes  # a batch of another size is padded, and takes as long as the next of these
         self.samples = 0  # batches that were learned from, first runs included
         self.shape = ShapeCost()  # what the first run of a size costs
         # What follows is asked for more often than it changes, so it is kept and not computed.

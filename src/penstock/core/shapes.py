@@ -1,5 +1,5 @@
-"""What it costs a worker to run a size of batch for the first time. The service curve (`estimator`) has one of
-these.
+"""What it costs a worker to run a size of batch for the first time. Each service curve (`estimator`) has a
+`ShapeCost`, and tells it of first runs and later ones.
 
 The first batch of a size makes many GPUs compile, capture or plan something, which may take far longer than the
 batch. Later batches of the size do not take that time, so the service curve leaves it out and learns it here.

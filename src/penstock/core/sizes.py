@@ -1,4 +1,4 @@
-"""Which sizes a batch may have, and how many requests go if their number is none of these.
+"""Which sizes a batch may have, and how many requests go if their number is not an allowed size.
 
 Some models are dear to run at a size for the first time, so they are run at a few sizes only. If the number that
 waits is not an allowed size, there are two ways. All go, padded to the next size: the last input is repeated, and

@@ -1,5 +1,5 @@
 """The requests of one tier that wait in one lane: its tenants take turns, each with its earliest deadline first.
-The lane's `buffer` has one of these for each tier, and asks it whose request is next.
+The lane's `buffer` has one `Tier` for each tier, and asks it whose request is next.
 
 Whose turn it is goes by virtual time (start-time fair queueing): a tenant that was served comes again when the
 others have had as much, by cost, whatever each has queued. A tenant that comes, or comes again, nearly always has
@@ -43,8 +43,7 @@ class Tier:
         self.virtual = 0.0  # how much this tier has had, by its weight: its virtual time among the tiers
         self.start = 0.0  # the virtual time of this tier when it was served last
         self.by_urgency = ByUrgency()
-        # Each tenant with its only request, or with all of them by deadline. The dead are included until their
-        # turn comes.
+        # By tenant: its only request, or a queue of its requests. The dead are included until their turn comes.
         self.tenants: dict[str, Queued | Ordered] = {}
         # The requests that stand for their tenants, by the virtual time of their turn (`Queued.turn`). A turn is
         # given for as much as its request costs.
@@ -165,7 +164,9 @@ class Tier:
                     continue
                 request = first[2]
                 more = _counted(request) - _counted(token)
-                if more > 0.0:  # it costs more than its turn was given for, and that turn is yet to come
+                if (
+                    more > 0.0
+                ):  # the request costs more than this turn was given for, so its turn is yet to come
                     tenants[request.tenant] = found
                     self._queue(request, token.turn + more)
                     continue

@@ -212,7 +212,7 @@ class Gateway:
                 try:
                     raise about(over_quota, desk.model, tenant)
                 finally:
-                    # Otherwise it and this frame, which its traceback holds, wait for the cycle collector.
+                    # Otherwise the error and this frame, which its traceback holds, wait for the cycle collector.
                     del over_quota
         request = Passenger(
             key,
@@ -241,7 +241,9 @@ class Gateway:
             try:
                 raise about(refused, desk.model, tenant)
             finally:
-                del refused  # else it and this frame, which its traceback holds, wait for the collector
+                del (
+                    refused
+                )  # else the error and this frame, which its traceback holds, wait for the collector
         return desk, request
 
     async def submit_task(self, ask: Ask) -> Task:

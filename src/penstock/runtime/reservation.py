@@ -65,7 +65,7 @@ class Reserved:
             try:
                 raise about(refused, self.request.model, self.request.tenant)
             finally:
-                # It would keep this frame, which its traceback holds, until the cycle collector comes.
+                # The refusal would keep this frame, which its traceback holds, until the cycle collector comes.
                 del refused
         self._is_admitted = True
 

@@ -246,7 +246,7 @@ class ZonedKernel:
     def _share_out(self, now: Seconds) -> None:
         """Give slots that are free to whoever has waited longest."""
         for home, abroad in list(self._hungry):
-            if (home, abroad) not in self._hungry:  # it has been given a slot meanwhile
+            if (home, abroad) not in self._hungry:  # this batcher has been given a slot meanwhile
                 continue
             wants = home.batcher.wants_abroad if abroad else home.batcher.wants_worker
             if not home.alive or not wants(now):

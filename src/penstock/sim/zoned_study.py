@@ -24,7 +24,7 @@ class ZonedFinding:
     """What one way of helping each other made of the schedule."""
 
     summary: Summary
-    # Of the requests that were served in time, the part whose batch ran in another zone than they were asked in.
+    # The part of the requests served in time whose batch ran in another zone than they were asked in.
     crossed: float
     accepted: int  # requests that were let in
     failed: int  # requests that were let in and expired, or were late

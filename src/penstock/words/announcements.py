@@ -35,7 +35,7 @@ class ModelAnnouncement(RegistryWord, kw_only=True):
     first_batch_timeout: Finite | None = None
     takes_parameters: bool = True
     parameter_names: list[str] | None = None  # the names of the parameters that the model takes; None: any
-    scalar_parameters: bool = False  # whether it takes strings, numbers and switches only
+    scalar_parameters: bool = False  # whether the model takes strings, numbers and switches only
     # What a batch costs. Absent if it costs what its requests cost together: an older process knows nothing else.
     batch_cost: str | UnsetType = UNSET
     # The sizes that a batch may have. Absent if any size is allowed, which is all that an older process knows.

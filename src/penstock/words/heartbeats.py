@@ -25,7 +25,7 @@ class Heartbeat(RegistryWord, kw_only=True):
     admin: str = ""  # the URL of the process's admin plane
     draining: bool = False  # whether the process is about to end
     tells: bool = False  # whether it understands a `Look`; an older process does not
-    # Its zone. Absent if it is in the one without a name, where an older process is too.
+    # The zone of the process. Absent if it is in the zone without a name, where older processes are too.
     zone: str | UnsetType = UNSET
 
 

@@ -26,7 +26,7 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScalingRules:
-    """The settings. Each rule uses its part of them."""
+    """The settings of an autoscaler. Some matter to one rule only."""
 
     least: int = 1  # workers; 0: all of them may go while nobody asks
     most: int = 8

@@ -360,7 +360,7 @@ def _let_in(desk: Desk, request: Passenger) -> None:
         try:
             raise _refused(request, refused)
         finally:
-            del refused  # else it and this frame, which its traceback holds, wait for the collector
+            del refused  # else the error and this frame, which its traceback holds, wait for the collector
 
 
 def _refused(request: Passenger, refused: Refused) -> Refused:

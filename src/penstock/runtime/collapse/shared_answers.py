@@ -133,7 +133,8 @@ class SharedAnswers(Generic[Asked]):
             try:
                 found = await self._fetch([fingerprint for fingerprint, _ in asked])
             except BaseException:
-                self._wanted = {**dict(asked), **self._wanted}  # somebody waits for each of these
+                # What was asked goes first with the next question, since somebody waits for each answer.
+                self._wanted = {**dict(asked), **self._wanted}
                 self._asked.set()
                 raise
             values = found or [None] * len(asked)
