@@ -23,10 +23,9 @@ class GatewayRoom:
         """`most`: how many requests may wait. `tenants`: returns the tenant of each request that waits."""
         self._tenants = tenants
         self.bound(most)
-        self._own = Counter[
-            str
-        ]()  # by tenant: how many waited when they were counted, and how many came since
-        self._counted = -inf  # when they were counted
+        # By tenant: how many waited when they were counted, and how many were let in since.
+        self._own = Counter[str]()
+        self._counted = -inf  # when those who wait were last counted
 
     def bound(self, most: int) -> None:
         """Let so many wait from now on."""

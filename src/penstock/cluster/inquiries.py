@@ -43,9 +43,7 @@ class Inquiries:
         request. `slowest`: its slowest requests, of one model or (where that is empty) of all."""
         self._me, self._post, self._gateways = me, post, gateways
         self._describe, self._slowest = describe, slowest
-        self._open: dict[
-            str, list[_Open]
-        ] = {}  # the questions that are being asked, by `Question.request_id`
+        self._open: dict[str, list[_Open]] = {}  # what is being asked, by `Question.request_id`
         self._answering: set[asyncio.Task[bool]] = set()  # answers that are being sent
         self._numbers = count(1)  # for questions that are about no request
 

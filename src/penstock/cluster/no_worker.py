@@ -25,9 +25,8 @@ class _Start(NamedTuple):
 class NoWorker:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self.models: dict[
-            str, _Start
-        ] = {}  # the models without a worker, if one is or will be started for them
+        # The models without a worker, if one is or will be started for them.
+        self.models: dict[str, _Start] = {}
 
     def look(self, now: float) -> None:
         """Take in what the autoscalers say."""

@@ -164,9 +164,7 @@ class Tier:
                     continue
                 request = first[2]
                 more = _counted(request) - _counted(token)
-                if (
-                    more > 0.0
-                ):  # the request costs more than this turn was given for, so its turn is yet to come
+                if more > 0.0:  # it costs more than this turn was given for, so its turn is yet to come
                     tenants[request.tenant] = found
                     self._queue(request, token.turn + more)
                     continue

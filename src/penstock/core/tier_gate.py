@@ -157,9 +157,8 @@ class TierGate:
         # tier has had. Counting requests would show too much whenever the workers, for a moment, do less.
         self._meters = [RateMeter(WINDOW) for _ in batcher.depth.by_tier]
         self._recent = [Recent() for _ in batcher.depth.by_tier]
-        self._asked = RateMeter(
-            LASTING
-        )  # the part of the capacity that the best tier asks for, let in or not
+        # The part of the capacity that the best tier asks for, let in or not.
+        self._asked = RateMeter(LASTING)
         self._latest = -1  # the tier seen last
         self._mixed_until = -inf  # until when several tiers count as in use
         self._patience = inf  # seconds that requests of the best tier can wait for a worker, as a rule

@@ -241,9 +241,7 @@ class Gateway:
             try:
                 raise about(refused, desk.model, tenant)
             finally:
-                del (
-                    refused
-                )  # else the error and this frame, which its traceback holds, wait for the collector
+                del refused  # else the error would keep this frame, which its traceback holds
         return desk, request
 
     async def submit_task(self, ask: Ask) -> Task:

@@ -20,10 +20,7 @@ from penstock.types import Batch, Reason, Request, Result, Rung, Seconds, WarmUp
 
 log = logging.getLogger("penstock.worker")
 
-AGAIN, ENOUGH = (
-    4,
-    0.1,
-)  # a size is run again at most so often, and no further once it took so many seconds in all
+AGAIN, ENOUGH = 4, 0.1  # a size is run again at most so often, or until that took so many seconds in all
 
 
 class Warmer:

@@ -23,9 +23,7 @@ class Wheel:
         self._clock = clock
         self._tick = tick
         self._new: list[Expiring] = []  # what was added since the last tick
-        self._by_tick: dict[
-            int, list[Expiring]
-        ] = {}  # what was added before, by the tick at which it expires
+        self._by_tick: dict[int, list[Expiring]] = {}  # what was added before, by the tick of its time
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, entry: Expiring) -> None:

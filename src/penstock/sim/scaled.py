@@ -50,10 +50,10 @@ class ScaledKernel(Kernel):
         self.staff = Staff(most=workers, changes=[(0.0, workers)])
         self._start_takes = start
         self._asked: dict[WorkerId, Seconds] = {}  # the workers that are paid for, and since when
-        self._coming: dict[
-            WorkerId, None
-        ] = {}  # the workers among them that are not ready yet; the latest last
-        self._leaving: dict[WorkerId, None] = {}  # the workers among them that leave after the batch in hand
+        # The workers among them that are not ready yet, the latest last; and those that leave after the batch in
+        # hand.
+        self._coming: dict[WorkerId, None] = {}
+        self._leaving: dict[WorkerId, None] = {}
         self._made = workers  # how many workers there have been in all
         self._schedule: Sequence[float] = ()
         self._arrived = 0  # how many requests had come at the last look
@@ -73,9 +73,8 @@ class ScaledKernel(Kernel):
         return run
 
     def _start(self, worker: WorkerId) -> None:
-        if (
-            worker in self._asked and worker not in self._leaving
-        ):  # otherwise nobody wants it back after its crash
+        # A worker that has crashed may not be wanted any more.
+        if worker in self._asked and worker not in self._leaving:
             super()._start(worker)
 
     def _look(self, now: Seconds) -> None:

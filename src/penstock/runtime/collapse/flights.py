@@ -184,9 +184,8 @@ class Flights:
             flight.carrier = flight.riders[found.key] = found
         carrier = flight.carrier
         if carrier is None:
-            return self._board(
-                flight, request, asker
-            )  # the request is counted when the answer has been looked up
+            # Whether the request is a hit or a miss is counted when the answer has been looked up.
+            return self._board(flight, request, asker)
         if sharing.ttl:
             sharing.misses += 1
         if not is_before(request, carrier) or (sharing.sees_dispatch and not carrier.waiting):

@@ -80,9 +80,8 @@ class SharedAnswers(Generic[Asked]):
         self._clock = clock
         self._entries, self._bytes = Allowance(max_entries, clock()), Allowance(max_bytes, clock())
         self._has_room = has_room
-        self._wanted: dict[
-            bytes, Asked
-        ] = {}  # by fingerprint, who asked for an answer that is to be looked up
+        # By fingerprint, who asked for an answer that is to be looked up.
+        self._wanted: dict[bytes, Asked] = {}
         # By fingerprint, the answers that are to be written, each with the seconds that it is kept.
         self._unsent: dict[bytes, tuple[bytes, float]] = {}
         self._asked = asyncio.Event()  # set while something is in `_wanted`
