@@ -1,5 +1,6 @@
-"""What the data plane asks for: who asks, their requests, and their tasks. The doors call `Doorman` and `Gateway`;
-`runtime.gateway.Gateway` calls `Tasks`, and hands each `Reservation` to the store that records it."""
+"""What the data plane asks for: who asks, their requests, and their tasks. The doors call `Doorman`, which `auth`
+implements, and `Gateway`, which `runtime/gateway.py` implements. The gateway calls `Tasks` (`runtime/tasks.py`,
+`cluster/tasks.py`), and hands each `Reservation` to the store that records it."""
 
 from collections.abc import Mapping, Sequence, Set
 from typing import Protocol
