@@ -161,8 +161,8 @@ class RemoteDock:
         told = _told(worker, batch, outcome, berth.started, seconds)
         self._observer.ended(*told)
         self._soon(self._finish(message, outcome, told[1]))
-        # The slot need not wait until the end is told. It must have had the chance to say that its backend is
-        # gone.
+        # The slot need not wait until the end is told. Unless it says `at_once`, it first has the chance to say
+        # that its backend is gone.
         if at_once:
             self._free(worker)
         else:

@@ -188,7 +188,7 @@ class TierGate:
             refused = self._refusal(request, now)
             if refused is not None:
                 return refused
-        # Otherwise all that waits goes with the next batch, and one more keeps nobody waiting.
+        # If `_refusal` was not asked, all that waits goes with the next batch, and one more keeps nobody waiting.
         if tier:
             self._recent[tier].add(request.tenant)
         self._count(tier, 1, now)
@@ -201,6 +201,7 @@ class TierGate:
             self._count(tier, number, now)
 
     def _count(self, tier: int, number: int, now: Seconds) -> None:
+        """Count requests of a tier that were let in."""
         rate = own_capacity(self._batcher)
         if rate:
             self._meters[tier].add(now, number / rate)
@@ -212,6 +213,7 @@ class TierGate:
         return now < self._mixed_until
 
     def _saw(self, tier: int, now: Seconds) -> None:
+        """Note that a request of this tier has come. If the one before was of another, several tiers are in use."""
         if tier != self._latest:
             if self._latest >= 0:
                 self._mixed_until = now + IN_USE
