@@ -3,8 +3,8 @@ one of these: the data plane makes answers of them, the batcher decides by them 
 line prints a `UserMistake`.
 
 PenstockError
-├── UserMistake                  the operator's: one line, exit code 2
-├── Refused                      before queueing: nothing was started
+├── UserMistake                  a mistake of the operator: one line, exit code 2
+├── Refused                      not accepted: nothing was started
 │   ├── Malformed 400   NoInput 400   Unauthorized 401   Forbidden 403   NotFound 404   MethodNotAllowed 405
 │   ├── BodyTooSlow 408   HeadTooSlow 408   Conflict 409   KeyReused 409   TooLarge 413   UnsupportedMedia 415
 │   ├── Unacceptable 422   UpgradeRequired 426   HeadTooLarge 431   UnknownCoding 501   NotInstalled 501
@@ -27,15 +27,17 @@ from typing import ClassVar
 
 
 class PenstockError(Exception):
+    """Anything that goes wrong. `code` and `status`: what a client is told of it."""
+
     code: ClassVar[str] = "INTERNAL"
     status: ClassVar[int] = 500
-    splittable: ClassVar[bool] = False  # of a batch: one of its members may be to blame
-    retry_after: float | None = None
-    # Of a refusal for want of time: how many seconds the request needed, and how many it had.
+    splittable: ClassVar[bool] = False  # whether one member of the failed batch may be to blame
+    retry_after: float | None = None  # seconds after which the request may be sent again
+    # If a request was refused for want of time: how many seconds it needed, and how many it had.
     needed: float | None = None
     had: float | None = None
     model = ""  # the model that was asked for, where it is known
-    tenant = ""  # whose request it was, where it is known
+    tenant = ""  # the tenant that asked, where it is known
 
     def __init__(self, message: str, *, retry_after: float | None = None, details: str = "") -> None:
         super().__init__(message)
@@ -55,7 +57,7 @@ class Refused(PenstockError):
 
 
 def about(refused: Refused, model: str, tenant: str) -> Refused:
-    """The same refusal, with the model and tenant of the request that it is about."""
+    """Returns this refusal, with the model and tenant of the request that it is about."""
     refused.model, refused.tenant = model, tenant
     return refused
 
@@ -244,7 +246,7 @@ class BackendUnavailable(BackendError):
 
 class BackendBusy(BackendError):
     """The backend refused the batch because of its own load or of our quota there. The batch waits, and counts as
-    no attempt; whoever cannot wait so long is told the same as if we had refused them."""
+    no attempt. Requests that cannot wait so long fail as if we had refused them."""
 
     code, status = Overloaded.code, Overloaded.status
     splittable = False

@@ -1,6 +1,6 @@
-"""Numbers that say how a server stands at one moment: plain records, which measure nothing themselves. When
-somebody asks for the metrics page, `runtime`, `cluster` and `roles` fill them in, and
-`adapters/observe/exposition.py` shows them beside the counters."""
+"""Numbers that say how a server stands at one moment: plain records, which measure nothing themselves. `runtime`,
+`cluster` and `roles` fill them in. `adapters/observe/exposition.py` shows them on the metrics page, beside the
+counters, and `adapters/observe/sampling.py` takes from them what the overview shows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ class BatchingGauges:
     expected_wait: float | None
     # The depths at which tiers are refused, by the name of the level. Empty until a batch has been seen.
     refusal_depths: Mapping[str, float]
-    retry_budget: float  # the part that is left, 0 to 1
+    retry_budget: float  # the part of the retry budget that is left, 0 to 1
     service: Mapping[str, float]  # seconds of a batch on a worker, for a batch of one and a full one
     best_batch: int
     max_batch: int
@@ -29,13 +29,13 @@ class BatchingGauges:
 class ModelGauges:
     """How one model stands at this moment."""
 
-    queue_depth: Mapping[str, int]  # by tier
-    workers: Mapping[str, int]  # by state
-    busy_seconds: float
+    queue_depth: Mapping[str, int]  # requests that wait, by tier
+    workers: Mapping[str, int]  # how many workers there are, by state
+    busy_seconds: float  # seconds that all its workers have worked since the start
     utilization: float  # offered load divided by capacity
-    capacity: float  # requests a second
-    restarts: int = 0  # of backends, since the start
-    pressure: float | None = None  # of the fullest worker; None if this process has no workers
+    capacity: float  # requests a second that the healthy workers can do
+    restarts: int = 0  # how often backends were started anew, since the start
+    pressure: float | None = None  # how full the fullest worker is; None if this process has no workers
     # The largest batch that fits into the worker with the least memory; None while all batches fit.
     largest_fitting: int | None = None
     batching: BatchingGauges | None = None  # None if this process forms no batches
@@ -57,7 +57,7 @@ class StoreGauges:
     up: bool  # whether Redis answers
     memory: float  # the part of its memory that Redis uses
     memory_limit: float  # the part beyond which nothing is accepted
-    processes: Mapping[str, int]  # by role
+    processes: Mapping[str, int]  # how many processes there are, by role
     lost_workers: int  # worker processes that went without a word and are not forgotten yet
 
 
@@ -65,7 +65,7 @@ class StoreGauges:
 class LedgerGauges:
     """How the ledger of this process stands."""
 
-    rows: Mapping[str, int]  # since the start, by what became of them
+    rows: Mapping[str, int]  # rows since the start, by what became of them
     waiting: int  # rows that are not in the database yet
     spool_bytes: int
     spool_limit: int  # bytes
@@ -76,17 +76,17 @@ class LedgerGauges:
 class TracingGauges:
     """How the traces of this process stand."""
 
-    sent: int  # spans, since the start
-    dropped: int
-    waiting: int
+    sent: int  # spans that were sent since the start
+    dropped: int  # spans that were dropped since the start
+    waiting: int  # spans that are not sent yet
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingGauges:
     """How the record of arrivals stands."""
 
-    recorded: int  # requests, since the start
-    dropped: int
+    recorded: int  # requests that were recorded since the start
+    dropped: int  # requests since the start that are missing in the record
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,31 +96,30 @@ class TlsGauges:
     loads: int
     failed_loads: int
     failed_handshakes: int
-    ends: (
-        float | None
-    )  # seconds since the epoch; None if the certificate does not say it in a form that we know
+    # When the certificate ends, in seconds since the epoch. None if it does not say that in a form that we know.
+    ends: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class CacheCounts:
     """What the cache did for one deterministic model since the process started."""
 
-    hits: int
-    misses: int
-    bypassed: int
-    stored: int
-    collapsed: int
+    hits: int  # requests whose answer was remembered
+    misses: int  # requests whose answer was not
+    bypassed: int  # requests for which the shared store was not asked
+    stored: int  # answers that were kept
+    collapsed: int  # requests that went along with an identical one's execution
 
 
 @dataclass(frozen=True, slots=True)
 class ModelScalingGauges:
     """How many workers one model should have, by the autoscaler that leads."""
 
-    wanted: int
-    ready: int
+    wanted: int  # how many workers there should be
+    ready: int  # how many can take a batch
     start_seconds: float  # how long a start takes
-    added: int  # workers, since it began to lead
-    removed: int
+    added: int  # workers that were added since the autoscaler began to lead
+    removed: int  # workers that were removed since then
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +139,16 @@ class ServerGauges:
     models: Mapping[str, ModelGauges] = field(default_factory=dict)
     waiting_clients: int = 0
     tasks: int = 0
-    dead_letters: Mapping[str, int] = field(default_factory=dict)  # by model, since the start
+    dead_letters: Mapping[str, int] = field(default_factory=dict)  # dead letters since the start, by model
     tls: TlsGauges | None = None  # None without TLS
     ledger: LedgerGauges | None = None  # None if the process keeps no ledger
     tracing: TracingGauges | None = None  # None if the process traces nothing
-    caches: Mapping[str, CacheCounts] = field(default_factory=dict)
+    caches: Mapping[str, CacheCounts] = field(default_factory=dict)  # by model, if its answers are shared
     evicted: int = 0  # remembered answers that were dropped before their time, since the start
     letters_dropped: int = 0  # dead letters that were dropped before their time, since the start
     aside: Mapping[str, int] = field(default_factory=dict)  # what could not be read, by kind, since the start
-    restarts: Mapping[str, int] = field(default_factory=dict)  # of loops, by name, since the start
+    # How often each loop was started again since the start, by the loop's name.
+    restarts: Mapping[str, int] = field(default_factory=dict)
     # Bytes of answers that wait for slow clients, and how many clients were cut off because of that.
     unsent: tuple[int, int] | None = None
     desks: Mapping[str, DeskGauges] = field(default_factory=dict)  # by model; empty if no client asks here

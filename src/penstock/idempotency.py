@@ -33,8 +33,8 @@ class Keyed(NamedTuple):
 
 
 def keyed(key: str, request: Request) -> Keyed:
-    """How a request with this key is recognised. Model, parameters and input count; its time limit and its door do
-    not."""
+    """Returns how a request with this key is recognised. Model, parameters and input count; its time limit and its
+    door do not."""
     asked = _digest(request.model.encode(), request.parameters, _plain(request.input))
     return Keyed(MARK + _digest(request.tenant.encode(), key.encode())[:40], request.tenant, asked)
 
@@ -49,17 +49,18 @@ def _digest(*parts: bytes) -> str:
 
 
 def _plain(payload: bytes) -> bytes:
-    """The same JSON in the same bytes, however it was spaced, escaped or ordered. But large values of many parts
-    stay as they came: to take them apart and put them together would hold up everybody else."""
+    """Returns the same bytes for the same JSON, however it was spaced, escaped or ordered. But large values of many
+    parts stay as they came: to take them apart and put them together would hold up everybody else."""
     if len(payload) > LARGE and payload[:1] != b'"':
         return payload
     try:
         return msgspec.json.encode(msgspec.json.decode(payload), order="sorted")
-    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):  # as it came, then
-        return payload
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+        return payload  # what cannot be read and written again is compared as it came
 
 
 def key_reused() -> KeyReused:
+    """The refusal of a key that was used for another request."""
     return KeyReused("this Idempotency-Key was used for another request: send a new key with a new request")
 
 
@@ -90,10 +91,14 @@ def given_again(answer: Reply, request: Accepted, first_id: str) -> Reply:
 class KeyedRequests(Protocol):
     """Makes sure that one execution answers all askers with one key. Raises `errors.Refused`."""
 
-    def ask(self, keyed: Keyed, reserved: Reservation, asker: Asker) -> Leaving: ...
+    def ask(self, keyed: Keyed, reserved: Reservation, asker: Asker) -> Leaving:
+        """Give the asker the outcome, once there is one."""
+        ...
 
     async def ask_task(self, keyed: Keyed, reserved: Reservation) -> tuple[Task, bool]:
         """The task, and whether somebody else had asked for it before."""
         ...
 
-    async def find(self, task_id: str, tenant: str) -> Task: ...
+    async def find(self, task_id: str, tenant: str) -> Task:
+        """The task with this id, of this tenant. Raises NotFound."""
+        ...

@@ -18,7 +18,7 @@ from penstock.units import iso_time
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 LEVELS = ("debug", "info", "warning", "error")  # the most talkative first
-FEW = 10  # lines in a second of each kind that tenants' inputs cause in workers
+FEW = 10  # lines of each kind in a second, where the inputs of tenants cause them
 MOST_KINDS = 1000  # kinds of lines that are counted apart
 
 
@@ -92,15 +92,13 @@ def set_up(level: str, form: str) -> None:
     root.handlers[:] = [handler]
     root.propagate = False
     set_level(level)
-    loop = logging.getLogger("asyncio")  # for errors that nothing else catches
+    loop = logging.getLogger("asyncio")  # tells of errors that nothing else catches
     loop.handlers[:] = [handler]
     loop.propagate = False
     for logger in (loop, logging.getLogger("penstock.doors")):
         logger.filters[:] = [FewASecond()]
-    for name in (
-        "penstock.worker",
-        "penstock.dead_letters",
-    ):  # an input that a function refuses has lines there
+    # Each input that a function refuses has lines in these logs.
+    for name in ("penstock.worker", "penstock.dead_letters"):
         logging.getLogger(name).filters[:] = [FewASecond(FEW)]
 
 

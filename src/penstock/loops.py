@@ -27,7 +27,7 @@ FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0  # seconds before a loop is started again; d
 MOST, SPAN = 8, 60.0  # failures and seconds: after so many within that time a loop is given up on
 LONGEST_ERROR = 200  # characters: a longer error is cut
 
-Make = Callable[[], Coroutine[Any, Any, None]]
+Make = Callable[[], Coroutine[Any, Any, None]]  # begins a loop anew
 
 # The name of the loop that the current task runs, and the counts of restarts that its parts add to.
 _within: "ContextVar[tuple[str, Counter[str]] | None]" = ContextVar("within", default=None)
@@ -53,6 +53,7 @@ class Failures:
         return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (self.count(now) - 1))
 
     def count(self, now: float) -> int:
+        """How many failures there were within the last SPAN seconds."""
         return sum(now - when < SPAN for when in self._recent)
 
     def too_many(self, now: float) -> bool:
@@ -60,14 +61,17 @@ class Failures:
 
 
 class Loops:
+    """The loops and errands of one process, or the parts of one larger loop."""
+
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # the loops, by name
         self._errands: set[asyncio.Task[None]] = set()
-        self._failures: dict[str, Failures] = {}
-        self._given_up: asyncio.Future[str] | None = None  # set in a larger loop: which part was given up on
-        self._outer = ""  # the name of the larger loop, before the names of its parts
-        self.restarts: Counter[str] = Counter()  # by name of the loop or part
+        self._failures: dict[str, Failures] = {}  # by the name of the loop
+        # If these are the parts of a larger loop: done once a part was given up on, with its name and error.
+        self._given_up: asyncio.Future[str] | None = None
+        self._outer = ""  # the name of the larger loop, which stands before the names of its parts
+        self.restarts: Counter[str] = Counter()  # how often each loop was started again, by its name
 
     def keep(self, name: str, make: Make) -> None:
         """Starts a loop, and starts it again whenever it ends, until `close`."""
@@ -128,9 +132,10 @@ class Loops:
         finally:
             await self.close()
 
-    # ---- one of them ---------------------------------------------------------------------------------------
+    # ---- one loop ------------------------------------------------------------------------------------------
 
     async def _keep(self, name: str, make: Make) -> None:
+        """Run a loop again and again, until this is cancelled."""
         _within.set((name, self.restarts))
         while True:
             failed: BaseException | None = None

@@ -1,5 +1,6 @@
 """When each thing happened to a request. This is read from stamps (times) on the request, its batch and its
-execution. An observer of yours may call `moments_of`; those of Penstock read the few stamps that they need.
+execution. `adapters/observe/timeline.py` asks, for what the admin plane tells of a request, and an observer of
+yours may. Other observers of Penstock read the few stamps that they need.
 
 | moment | stamped by | where it is noted |
 | arrived, admitted | the gateway, both in one turn of its loop | the request |

@@ -18,9 +18,9 @@ from base64 import b64decode, b64encode
 from operator import index
 from typing import Any
 
-MARK = b"\x1e"
-RAW = b"\x00"
-IN_BASE64 = '"output_encoding":"base64"'
+MARK = b"\x1e"  # stands before a note, and after it
+RAW = b"\x00"  # begins an output of bytes that travels as it is
+IN_BASE64 = '"output_encoding":"base64"'  # the member of a note that says that the output is base64
 NOTED = MARK[0]  # the last byte of an output with a note, as a number, which is the fastest to compare
 
 

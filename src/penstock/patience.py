@@ -21,11 +21,12 @@ class Patience:
     __slots__ = ("_what", "wait")
 
     def __init__(self, what: str) -> None:
-        self._what = what  # as in "<what> cannot reach Redis"
+        self._what = what  # who waits: the log says "<what> cannot reach Redis"
         self.wait = 0.0  # the last wait of the current outage; 0 if there is none
 
     @property
     def away(self) -> bool:
+        """Whether Redis was away at the last try."""
         return self.wait > 0
 
     def is_outage(self, error: Exception) -> bool:

@@ -1,5 +1,6 @@
 """The form that an input has on its way from the door to the function: JSON, or bytes that are not JSON. Doors make
-it; functions and logs read it.
+it. The processes of functions read it, and so does whoever shows or weighs an input: the admin plane (`told`), and
+the rules of costs (`from_config/input_cost.py`).
 
     "text"  {"any": "JSON"}      JSON as it came
     ␀ bytes                      the input is these bytes
@@ -8,7 +9,7 @@ it; functions and logs read it.
 No JSON begins with either of these bytes. So a payload is plain bytes for all code in between, which can keep,
 compare and send it without knowing its form.
 
-This module imports nothing else of Penstock, because it is imported in the processes of user code too.
+This module imports nothing of Penstock but `tensors`, because it is imported in the processes of user code too.
 """
 
 from base64 import b64encode
@@ -18,7 +19,7 @@ import msgspec
 
 from penstock.tensors import tensor_of
 
-RAW, PACKED = b"\x00", b"\x01"
+RAW, PACKED = b"\x00", b"\x01"  # the two first bytes by which the forms that are not JSON are known
 
 _PACKED = PACKED[0]
 _from_json = msgspec.json.Decoder().decode
@@ -26,10 +27,12 @@ _from_packed = msgspec.msgpack.Decoder(ext_hook=tensor_of).decode
 
 
 def of_bytes(data: bytes) -> bytes:
+    """The payload of an input that is these bytes."""
     return RAW + data
 
 
 def of_packed(value: bytes) -> bytes:
+    """The payload of a value that is written in MessagePack."""
     return PACKED + value
 
 

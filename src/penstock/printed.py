@@ -1,7 +1,8 @@
 """Carries what other programs print to a log: in whole lines of bounded length, without ever waiting for a reader.
 
 A program may print without end, without a newline or in binary. `Lines` turns bytes into lines that fit on a
-screen; `Spout` writes them. Used for user functions (`adapters/backends/printout.py`) and by `penstock up`.
+screen; `Spout` writes them to a file descriptor. Used for user functions (`adapters/backends/printout.py`) and by
+`penstock up` (`installation/processes.py`, `cli/up_console.py`).
 """
 
 import asyncio
@@ -90,8 +91,8 @@ class Spout:
         """`most`: the bytes that it may hold."""
         self._fd, self._loop, self._most = fd, loop, most
         self._lines: deque[bytes] = deque()
-        self._later: asyncio.TimerHandle | None = None
-        self._emptied = asyncio.Event()
+        self._later: asyncio.TimerHandle | None = None  # rings when the descriptor is tried again
+        self._emptied = asyncio.Event()  # set when nothing is held
         self.held = 0  # bytes of lines that wait
         self.left_out = 0  # bytes of lines that were dropped
 
@@ -107,6 +108,7 @@ class Spout:
             self._pour()
 
     def _pour(self) -> None:
+        """Write what can be written now without waiting."""
         self._later = None
         try:
             while self._lines and has_room(self._fd):

@@ -17,10 +17,10 @@ MINUTE = 60.0  # seconds
 class Limits:
     """How much each tenant of a tier may ask. None: there is no such limit."""
 
-    requests_per_minute: int | None = None  # in any sixty seconds, wherever they begin
+    requests_per_minute: int | None = None  # requests in any sixty seconds, whenever these begin
     # Requests at once; further ones are let in one by one as the minute goes by. None: all may come at once.
     burst: int | None = None
-    in_flight: int | None = None  # accepted and not yet answered
+    in_flight: int | None = None  # requests that are accepted and not yet answered
 
 
 class Account(Protocol):

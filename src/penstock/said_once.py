@@ -8,21 +8,21 @@ MOST = 1000  # errors that are remembered; if there are more, new ones are not l
 
 
 class SaidOnce:
-    """`say` logs an error, unless one of its type was raised at the same place before."""
+    """`say` logs an error, unless one of its type was raised by the same line of code before."""
 
     def __init__(self, log: logging.Logger, message: str) -> None:
         self._log, self._message = log, message
-        self._said: set[tuple[type[BaseException], str, int]] = set()
+        self._said: set[tuple[type[BaseException], str, int]] = set()  # the type, file and line of each error
 
     def say(self, error: BaseException) -> None:
-        which = (type(error), *_place(error))
+        which = (type(error), *_line_of(error))
         if which not in self._said and len(self._said) < MOST:
             self._said.add(which)
             self._log.error(self._message, exc_info=error)
 
 
-def _place(error: BaseException) -> tuple[str, int]:
-    """File and line of the innermost frame."""
+def _line_of(error: BaseException) -> tuple[str, int]:
+    """The file and the line in which an error was raised."""
     step = error.__traceback__
     if step is None:
         return "", 0

@@ -8,7 +8,8 @@
     sim:15ms,new_shape=80ms                    the first batch of each size takes 80 ms more, on each worker
 
 The simulator (`sim/`) uses it in virtual time, and `adapters/backends/simulated.py` in real time. So there is no
-clock here, and random numbers are handed in. `roles` reads the words after `sim:` with `parse_service`.
+clock here, and random numbers are handed in. `parse_service` reads the words after `sim:` for `roles`, and the same
+words after `--service` and `--curve` for the commands (`roles/simulation.py`, `advice/curve.py`, `cli/tuned.py`).
 """
 
 import math
@@ -26,7 +27,7 @@ from penstock.units import MissingUnit, parse_duration
 class Fault(StrEnum):
     """What may go wrong with one batch."""
 
-    FAIL = "fail"  # it is refused
+    FAIL = "fail"  # the batch is refused
     HANG = "hang"  # no answer ever comes
     CRASH = "crash"  # the worker dies with the batch in hand
     GARBAGE = "garbage"  # more outputs than inputs
@@ -46,12 +47,14 @@ class ServiceModel:
     b: Seconds = 0.0
     knee: int | None = None
     points: tuple[tuple[int, Seconds], ...] = ()  # measured sizes and their times, by size
-    length: Seconds = 0.0  # and at least so much for each row × the length of the longest input
-    padded: bool = False  # to the next power of two, as many real models are: the curve is a staircase
-    jitter: float = 0.0  # standard deviation of the time, as a share of it
-    slow_factor: float = 1.0  # times slower than `a` and `b` say
-    new_shape: Seconds = 0.0  # more that a worker takes for its first batch of each size
-    fail: float = 0.0  # like the next four: the share of batches that have this fault
+    length: Seconds = 0.0  # a batch takes at least this × its rows × the length of its longest input
+    # Whether batches are padded to the next power of two, as in many real models: then the curve is a staircase.
+    padded: bool = False
+    jitter: float = 0.0  # the standard deviation of the time, as a part of it
+    slow_factor: float = 1.0  # how many times slower the GPU is than `a`, `b` and `points` say
+    new_shape: Seconds = 0.0  # how much longer a worker takes for its first batch of each size
+    # This and the next four: the part of the batches that have this fault (`Fault`).
+    fail: float = 0.0
     hang: float = 0.0
     crash: float = 0.0
     garbage: float = 0.0
@@ -68,8 +71,8 @@ class ServiceModel:
         return 1 << (n - 1).bit_length() if self.padded and n > 0 else n
 
     def seconds(self, n: int, z: float = 0.0, longest: int = 0) -> Seconds:
-        """The time of a batch of n, the longest of which is so long. `z` is a random number from the standard
-        normal distribution."""
+        """The time of a batch of n. `longest`: the length of its longest input. `z`: a random number from the
+        standard normal distribution."""
         rows = self.rows(n)
         steady = self._steady(rows)
         if self.length:

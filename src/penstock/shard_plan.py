@@ -21,6 +21,8 @@ ZoneOf = Callable[[str], str]  # says in which zone a batcher is, by its name
 
 
 class ShardPlan(NamedTuple):
+    """What one batcher is to do."""
+
     take: list[int]  # free shards to take, the preferred first
     give: list[int]  # shards to give back
 
@@ -33,8 +35,8 @@ def nowhere(batcher: str) -> str:
 def even_part(shards: int, batchers: Collection[str], me: str) -> int:
     """How many of so many shards `me` should have. `me` counts even if it is not yet among `batchers`."""
     names = sorted({*batchers, me})
-    share, remainder = divmod(shards, len(names))
-    return share + (names.index(me) < remainder)
+    part, remainder = divmod(shards, len(names))
+    return part + (names.index(me) < remainder)
 
 
 def shards_at_home(shards: int, zones: Collection[str], zone: str) -> Collection[int]:

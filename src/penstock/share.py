@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from penstock.errors import Overloaded, OverQuota, Refused
 
-OVERHEAD = 1536  # bytes that a thing counts for besides input and output: names, times, its place in indexes
+OVERHEAD = 1536  # bytes that a thing counts for besides input and output: names, times, entries in indexes
 RESERVED = 0.2  # the part of all that is kept for tenants that hold little
 LITTLE = 64  # one part in so many of all is little
 

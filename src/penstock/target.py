@@ -45,20 +45,23 @@ SCHEMES: dict[str, tuple[Kind, str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Target:
+    """A target, taken apart."""
+
     kind: Kind
-    text: str  # as it was written
-    file: str = ""  # of a function in a file
-    module: str = ""  # of a function in a module
+    text: str  # the target as it was written
+    file: str = ""  # the file of a function; empty if that is in a module
+    module: str = ""  # the module of a function; empty if that is in a file
     function: str = ""
 
     @property
     def url(self) -> str:
-        """Of an endpoint, by the scheme that it is reached by."""
+        """The address of an endpoint, with the scheme that it is reached by."""
         scheme, _, rest = self.text.partition("://")
         return f"{SCHEMES[scheme][1]}://{rest}"
 
 
 def parse_target(text: str) -> Target:
+    """Takes a target apart, and checks it. Raises UserMistake."""
     scheme = text.partition("://")[0]
     if scheme in SCHEMES and "://" in text:
         kind, _, form = SCHEMES[scheme]
@@ -83,8 +86,8 @@ def parse_target(text: str) -> Target:
 
 
 def check_url(url: str, form: str, *, with_model: bool) -> None:
-    """`form`: how such an address is written. `with_model`: its path is the name of a model, and it names a
-    port."""
+    """Raises UserMistake for an address that cannot be right. `form`: how such an address is written.
+    `with_model`: its path is the name of a model, and it names a port."""
     if with_model:
         fits = bool(
             re.fullmatch(r"[a-z+]+://([\w.-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}/[^/?#\s]+(\?[^#\s]+)?", url)
@@ -101,6 +104,7 @@ def check_url(url: str, form: str, *, with_model: bool) -> None:
 
 
 def existing_file(source: str) -> Path:
+    """Returns the file. Raises UserMistake if there is none."""
     path = Path(source)
     if path.is_file():
         return path
@@ -113,6 +117,7 @@ def existing_file(source: str) -> Path:
 
 
 def check_module(module: str, function: str) -> None:
+    """Raises UserMistake if there is no such module, or no such function in it."""
     spec = located(module)
     if spec is None:
         known = [path.stem for path in sorted(Path().glob("*.py"))]
@@ -155,7 +160,7 @@ class Names:
 
     functions: list[str]
     others: list[str]  # all other names
-    classes: list[str]  # those of the others that are classes with `__call__`
+    classes: list[str]  # the names among `others` that are classes with `__call__`
     open_ended: bool  # whether more names may appear when it runs: a star import, a module `__getattr__`
 
 
@@ -182,6 +187,7 @@ def check_function(source: str, function: str, names: Names | None) -> None:
 
 
 def names_in(file: Path, source: str) -> Names:
+    """Returns what a source file defines. Raises UserMistake if it cannot be read."""
     try:
         tree = ast.parse(file.read_bytes())
     except OSError as error:

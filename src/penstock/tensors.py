@@ -1,6 +1,7 @@
 """Numbers in a tensor: the datatypes of the Open Inference Protocol, how a tensor travels inside an input, and
-what a function gets of it. The doors for that protocol make such inputs (`doors/open_inference/`), and
-`payload.py` reads them in the function's process.
+what a function gets of it. The doors for that protocol make such inputs (`doors/open_inference/`,
+`doors/grpc/inference.py`), and `payload.py` reads them in the function's process. The backend for endpoints of that
+protocol uses the datatypes too (`adapters/backends/oip/`).
 
 A tensor in an input is an extension of MessagePack (`payload.of_packed`), with this inside:
 
@@ -14,14 +15,14 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-CODE = 1  # of the extension; clients can send none in MessagePack, so all of them are ours
+CODE = 1  # the number of the extension; clients can send none in MessagePack, so all extensions are ours
 BF16 = "g"  # `struct` has no letter for it
 
 
 class Datatype(NamedTuple):
     """One datatype."""
 
-    letter: str  # as in `struct`
+    letter: str  # the letter that `struct` has for it
     size: int  # bytes of one number
     spelt: bool = True  # whether JSON has numbers of it
 
@@ -42,8 +43,8 @@ DATATYPES: Mapping[str, Datatype] = {
     "FP64": Datatype("d", 8),
 }
 _SIZES = {each.letter: each.size for each in DATATYPES.values()}
-_EXTENSION = 0xC9  # with a length of four bytes
-_BEGIN = struct.Struct(">BIb")
+_EXTENSION = 0xC9  # begins an extension of MessagePack whose length is written in four bytes
+_BEGIN = struct.Struct(">BIb")  # that byte, the length, and the number of the extension
 
 
 def packed(letter: str, shape: Sequence[int], data: "bytes | memoryview") -> bytes:
@@ -62,8 +63,8 @@ def numbers_of(letter: str, data: "bytes | memoryview") -> list[Any]:
 
 
 def nested(numbers: list[Any], shape: Sequence[int]) -> Any:
-    """Returns the numbers in lists of this shape; of a shape without dimensions, the one
-    number. No dimension is 0."""
+    """Returns the numbers in lists of this shape. If the shape has no dimensions, returns the one number. No
+    dimension is 0."""
     if not shape:
         return numbers[0]
     for size in reversed(shape[1:]):

@@ -37,7 +37,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop in virtual time: when nothing is ready, its clock jumps to the next timer.
 
     Nothing ready and no timer set would be a wait for ever, so that is an error: a lost wake-up fails a test
-    instead of hanging it. For the same reason threads cannot wake this loop, and sockets have no place on it.
+    instead of hanging it. For the same reason threads cannot wake this loop, and sockets cannot be used on it.
     Times are true to a nanosecond, for the first six weeks.
     """
 
@@ -111,10 +111,10 @@ class MockBackend:
         self._probe_errors = iter(probe_errors)
         self._pressures = iter(pressures)
         self._start_seconds = start_seconds
-        self.batches: list[Batch] = []
+        self.batches: list[Batch] = []  # the batches that it has begun, in order
         self.running: Batch | None = None
         self.runs_ahead = runs_ahead  # whether it takes a batch while it runs another
-        self.given = 0  # batches, those it has not begun included
+        self.given = 0  # how many batches it was given, those it has not begun included
         self._free = asyncio.Lock()
         self.starts = self.probes = self.closes = 0
 

@@ -1,8 +1,8 @@
 """The vocabulary: what a request, a batch and a reply are, everywhere in Penstock. Every room imports this.
 
-Times are seconds on one monotonic clock; callers hand them in, and nothing here reads a clock.
-Inputs are bytes as the door made them (`penstock.payload`), and are decoded only where their value is needed.
-Objects that are made for each request are Structs, which are made three times as fast as dataclasses.
+Times are seconds on one monotonic clock; callers hand them in, and nothing here reads a clock. Inputs are bytes as
+the door made them (`penstock.payload`), and are decoded only where their value is needed. Objects that are made for
+each request are Structs, which are made three times as fast as dataclasses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,12 +23,12 @@ WorkerId = NewType("WorkerId", str)
 class Reason(StrEnum):
     """Why a batch was sent."""
 
-    FULL = "full"  # it held as many requests as one batch may
-    DUE = "due"  # its turn came: the pace, or the longest wait
-    IDLE = "idle"  # workers are plentiful, waiting would buy nothing
-    DEADLINE = "deadline"  # a member would have missed its deadline
-    COST = "cost"  # it held as much cost as one batch may
-    DRAIN = "drain"  # the server is going away
+    FULL = "full"  # the batch held as many requests as one batch may
+    DUE = "due"  # its turn came: by the pace, or because its oldest request had waited as long as it may
+    IDLE = "idle"  # workers were plentiful, and waiting would have bought nothing
+    DEADLINE = "deadline"  # otherwise a member would have missed its deadline
+    COST = "cost"  # the batch held as much cost as one batch may
+    DRAIN = "drain"  # the server was about to end
 
 
 REASONS = {each.value: each for each in Reason}
@@ -52,7 +52,7 @@ class Attempt(Struct, frozen=True):
     details: str  # empty unless the request was alone in its batch
     worker: str
     batch_size: int
-    splittable: bool  # a member may have been to blame
+    splittable: bool  # whether one member may have been to blame
 
 
 class Request(Struct, eq=False):
@@ -62,18 +62,18 @@ class Request(Struct, eq=False):
     `runtime.collapse.passenger.Passenger`. In one process all stages have the same object.
     """
 
-    key: str  # ours, unique for ever; replies are matched by it
+    key: str  # Penstock's own name for the request, unique for ever; replies are matched by it
     model: str
-    input: bytes  # as the door made it (`penstock.payload`): mostly JSON
+    input: bytes  # the input as the door made it (`penstock.payload`): mostly JSON
     arrival: Seconds
-    expires: Seconds  # must have started by then
-    deadline: Seconds  # must be answered by then
-    request_id: str = ""  # the asker's own, or the key
+    expires: Seconds  # by then it must have gone to a worker
+    deadline: Seconds  # by then it must be answered
+    request_id: str = ""  # the id that its asker gave it, or the key
     parameters: bytes = b""  # canonical JSON; requests share a batch only if these are equal
     tenant: str = ""
-    tier: int = 0  # 0 is served first
+    tier: int = 0  # the rank of its tier; 0 is served first
     cost: float = 1.0
-    length: int = 0
+    length: int = 0  # bytes of its input
     traceparent: str | None = None
     tracestate: str | None = None
     task: bool = False  # whether its result is stored, to be fetched later
@@ -82,7 +82,8 @@ class Request(Struct, eq=False):
 class Accepted(Request, eq=False):
     """A request that a gateway has let in, and owes an answer."""
 
-    account: Account | None = None  # its tenant's, at that gateway; told when the request is over
+    # The tenant's account at that gateway, which is told when the request is over. None: nothing is limited.
+    account: Account | None = None
     gateway: str = ""  # the mailbox for its answer, at a batcher in another process
     shard: int | None = None  # the shard that its gateway has sent it to, if batchers are other processes
     history: tuple[Attempt, ...] = ()  # how each batch that it was in failed, the last one last
@@ -103,21 +104,21 @@ class Identity:
 
     tenant: str
     tier: str  # a name that this server knows
-    key_id: str  # of the API key, or of the key that signed the token: fit for logs, not a secret
+    key_id: str  # names the API key, or the key that signed the token: fit for logs, not a secret
     expires: float = inf  # seconds since the epoch
-    # Set once the gateway has found it out.
+    # Who asks in the gateway's terms, once the gateway has found it out.
     standing: Standing | None = field(default=None, compare=False, repr=False)
 
 
 class Ask(Struct, eq=False):
     """What one asker wants, read and checked, not yet accepted. Doors make it."""
 
-    input: bytes  # as the door made it (`penstock.payload`): mostly JSON
-    model: str | None = None
+    input: bytes  # the input as the door made it (`penstock.payload`): mostly JSON
+    model: str | None = None  # None: the server's default model
     parameters: bytes = b""  # canonical JSON
-    client_id: str | None = None
-    timeout: Seconds | None = None
-    request_id: str | None = None
+    client_id: str | None = None  # names the tenant, if nobody is asked who they are
+    timeout: Seconds | None = None  # None: the time limits of the model
+    request_id: str | None = None  # None: Penstock's own key is used
     traceparent: str | None = None
     tracestate: str | None = None
     identity: Identity | None = None  # None: nobody is asked who they are
@@ -127,8 +128,8 @@ class Ask(Struct, eq=False):
 class Traced(Struct, eq=False):
     """To which trace a batch belongs. Whoever traces it has a subclass, with what only the tracer needs to know."""
 
-    traceparent: str  # what whoever goes on with the batch is told
-    tracestate: str | None  # that of the member whose trace it is
+    traceparent: str  # the traceparent that is handed on with the batch
+    tracestate: str | None  # the tracestate of the member whose trace it is
 
 
 @dataclass(slots=True, eq=False)
@@ -141,11 +142,11 @@ class Batch:
     requests: Sequence[Request]
     reason: Reason
     sealed: Seconds
-    retry: bool = False
-    sent: Seconds = 0.0  # when it began on its worker, the last time
+    retry: bool = False  # whether its requests have been in a batch that failed, or was not begun
+    sent: Seconds = 0.0  # when it began on its worker
     limit: Seconds = 0.0  # how long it may run until its worker counts as hung; 0: what the worker allows
     ahead: bool = False  # whether its worker was handed it while it ran another
-    attempt: int = 1  # how many batches the members with the most have been in, with this one
+    attempt: int = 1  # in how many batches the most often executed member has been, this one included
     traced: Traced | None = None  # None: nobody records its trace
     crossed: bool = False  # whether its worker is in another zone than its batcher
 
@@ -161,8 +162,8 @@ class Failure:
     code: str  # an error code of `penstock.errors`
     message: str
     details: str = ""  # may quote an input: told to the asker only if it was alone in its batch
-    splittable: bool = False  # one member may be to blame: try the halves
-    retry_after: Seconds | None = None
+    splittable: bool = False  # whether one member may be to blame, so that parts of the batch are tried
+    retry_after: Seconds | None = None  # after which time it may be tried again, if that is known
     # If it was refused for want of time: how many seconds it needed, and how many it had.
     needed: Seconds | None = None
     had: Seconds | None = None
@@ -183,8 +184,8 @@ class Execution:
     batch_id: int
     batch_size: int
     started: Seconds
-    seconds: Seconds  # on the worker
-    version: str = ""
+    seconds: Seconds  # how long the worker took
+    version: str = ""  # the version of the model
     # The part of an answer that all members share, as a door wrote it for the first of them.
     rendered: tuple[str, str] | None = None
     cached: bool = False  # whether nothing was run for this answer
@@ -192,9 +193,7 @@ class Execution:
     sealed: Seconds | None = None  # None: another process sealed the batch, and has not said when
     sent: Seconds | None = None  # None: another process sent the batch, and has not said when
     padding: int = 0  # inputs that were repeated to fill the batch, beyond the requests that it is made of
-    reason: Reason | None = (
-        None  # why the batch was sent; None: another process sealed it, and has not said why
-    )
+    reason: Reason | None = None  # why it was sent; None: another process sealed the batch, and has not said
 
     @property
     def ended(self) -> Seconds:
@@ -250,7 +249,7 @@ class Result:
     # How many inputs the backend was given, if that is not one for each request (equal ones may be left out, and a
     # batch may be padded); otherwise 0.
     executed: int = 0
-    padding: int = 0  # how many of these were repeated to fill the batch; their outputs are thrown away
+    padding: int = 0  # how many inputs were repeated to fill the batch; their outputs are thrown away
     held_up: float = 0.0  # seconds of its time that the worker did not cause, and that are not learned from
     pressure: float = 0.0  # 0 to 1: how full the backend says it is; 0 where it says nothing
     # Inputs that have no output, by position. They are not tried again.
@@ -298,5 +297,5 @@ class DeadLetter:
     cost: float
     task: bool
     history: list[Attempt] = field(default_factory=list)  # every attempt, the last one last
-    id: str = ""  # of the letter
-    when: float = 0.0  # seconds since the epoch
+    id: str = ""  # the letter's own id
+    when: float = 0.0  # when the letter was made, in seconds since the epoch

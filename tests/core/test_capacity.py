@@ -422,7 +422,7 @@ class Checked(Admission):
         refused = super().refusal(request, now)
         if self.quick == before:
             assert refused is None
-            overtaken = self._calm[request.tier].overtaken
+            overtaken = self._bounds[request.tier].overtaken
             assert admission_refusal(self._batcher, self._rules, request, now, overtaken) is None
             assert self._gate_refusal(request, now) is None
         return refused
@@ -433,8 +433,8 @@ class Checked(Admission):
         if not request.tier or not gate.is_mixed(now) or batcher.waiting < batcher.curve.best_size:
             return None
         gate._meters = deepcopy(meters)
-        for tier, calm in enumerate(self._calm):
-            gate._count(tier, calm.let_in - (tier == request.tier), now)
+        for tier, bound in enumerate(self._bounds):
+            gate._count(tier, bound.untold - (tier == request.tier), now)
         refused = gate._refusal(request, now)
         gate._meters = meters
         return refused

@@ -1,5 +1,5 @@
 """The arithmetic of planning: how much GPUs can do, how many a load needs, and what has to stand around them.
-Pure: numbers in, numbers out. `plan.py` calls it, and then lets the simulator judge.
+Pure: numbers in, numbers out. `plan.py` calls it, and then lets the simulator judge; `cells.py` uses its costs.
 
 S(n) is the time of a batch of n, G the number of GPUs, N the largest batch, λ the arrival rate, and ρ the load:
 λ divided by the capacity. At best G GPUs start a batch every τ, and latency at quantile q is τ·(G + q)
@@ -19,17 +19,16 @@ from penstock.types import Seconds
 
 MOST_GPUS = 10_000  # more cannot be simulated in good time
 
-# Processor seconds that each role spends on a request of 2 KB in and out (docs/benchmarks.md, over Redis), and
-# the part of its core that a process should not go beyond.
+# Processor seconds that each role spends on a request of 2 KB in and out (docs/benchmarks.md, over Redis).
 SERVE, GATEWAY, BATCHER, STORE = 31e-6, 34e-6, 23e-6, 10e-6
-WELL_USED = 0.6
+WELL_USED = 0.6  # the part of a core that a process should not go beyond
 
 HEADS = 1024  # bytes of the HTTP heads of a request and its answer
 ENVELOPE = 512  # bytes around a request, and around its answer, on their way through Redis
 KEPT = 1024  # bytes of Redis's memory beside the payload of what is in it
 QUEUE_LIMIT: Seconds = 2.0  # the longest wait in the queue, by default
-USABLE = 0.8  # of Redis's memory: `redis.memory_limit`
-FOR_KEPT = 0.6  # of that: the part that results may take
+USABLE = 0.8  # the part of Redis's memory that may be used: `redis.memory_limit`
+FOR_KEPT = 0.6  # the part of the usable memory that results may take
 LEAST_MEMORY = 256 * 2**20  # bytes: what a Redis is given at least
 
 
@@ -38,13 +37,13 @@ class Need:
     """What is asked of an installation."""
 
     rate: float  # requests a second, on average
-    objective: Seconds  # the share `quantile` of all requests is answered within it
+    objective: Seconds  # the part `quantile` of all requests is to be answered within this time
     quantile: float = 0.99
     bursts: float = 1.0  # the rate of a burst divided by the mean
     input_bytes: int = 2048
     output_bytes: int = 2048
-    async_share: float = 0.0  # of the requests, whose results are kept until they are fetched
-    result_ttl: Seconds = 600.0
+    async_share: float = 0.0  # the part of the requests whose results are kept until they are fetched
+    result_ttl: Seconds = 600.0  # how long such a result is kept
 
     @property
     def peak(self) -> float:
@@ -59,10 +58,10 @@ class Around:
     batchers: int
     stores: int  # primaries of Redis; more than one is a cluster
     memory: int  # bytes of Redis, in all
-    clients_in: float  # bytes a second from clients to gateways; the next ones likewise
-    clients_out: float
-    store_in: float
-    store_out: float
+    clients_in: float  # bytes a second from clients to gateways
+    clients_out: float  # bytes a second from gateways to clients
+    store_in: float  # bytes a second to Redis
+    store_out: float  # bytes a second from Redis
     one_process: bool  # whether `penstock serve` alone carries the load
 
 
@@ -72,6 +71,7 @@ def throughput(curve: Curve) -> float:
 
 
 def capacity(curve: Curve, workers: int) -> float:
+    """Requests a second of so many GPUs."""
     return workers * throughput(curve)
 
 
@@ -140,9 +140,10 @@ def around(need: Need, *, spare: int = 1) -> Around:
 
 
 def _processes(rate: float, seconds: Seconds) -> int:
+    """How many processes a rate needs. `seconds`: processor seconds for each request."""
     return max(1, ceil(rate * seconds / WELL_USED))
 
 
 def cost_per_million(workers: int, price: float, rate: float) -> float:
-    """What a million requests cost. `price`: of one GPU for an hour."""
+    """What a million requests cost. `price`: the price of one GPU for an hour."""
     return workers * price / 3600.0 / rate * 1e6

@@ -1,5 +1,5 @@
 """What limits an installation over one Redis as it grows, and into how many cells it is divided then. A cell is a
-whole installation: gateways, batchers, workers and one Redis, with its share of the traffic. Pure: numbers in,
+whole installation: gateways, batchers, workers and one Redis, with its part of the traffic. Pure: numbers in,
 numbers out. `penstock sim --cells` shows it (`cli/sim_cells.py`).
 
 The costs were measured (docs/benchmarks.md, over Redis: throughput, and the registry). Redis does its work on one
@@ -14,9 +14,9 @@ from math import ceil
 from penstock.advice.arithmetic import BATCHER, GATEWAY, STORE, WELL_USED
 from penstock.types import Seconds
 
-GPU_LOAD = 0.7  # of what the GPUs can do at full batches
+GPU_LOAD = 0.7  # the part of what the GPUs can do at full batches that is planned with
 SLOTS = 8  # GPUs of one worker process
-HEARTBEAT: Seconds = 0.25
+HEARTBEAT: Seconds = 0.25  # from one heartbeat to the next
 # Seconds of Redis: for a heartbeat, and more for each process and each slot that is there; for a batch's slot to
 # enter the line and leave it.
 BEAT, PROCESS, SLOT, LINE = 20e-6, 0.85e-6, 0.45e-6, 8e-6
@@ -25,16 +25,16 @@ REQUESTS, REGISTRY, LINES = "requests", "registry", "lines"
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """An installation over one Redis. The shares are of one core, which may be more than there is."""
+    """An installation over one Redis. What Redis spends is given as parts of one core, and may be more than 1."""
 
-    rate: float
+    rate: float  # requests a second
     gpus: int
     gateways: int
     batchers: int
-    workers: int  # processes
-    requests: float  # the share of Redis's core that requests take
-    registry: float
-    lines: float
+    workers: int  # worker processes
+    requests: float  # the part of Redis's core that requests take
+    registry: float  # the part of it that heartbeats take
+    lines: float  # the part of it that the lines of idle slots take
 
     @property
     def processes(self) -> int:
@@ -42,6 +42,7 @@ class Site:
 
     @property
     def redis(self) -> float:
+        """The part of Redis's core that all of this takes."""
         return self.requests + self.registry + self.lines
 
     @property
@@ -50,9 +51,9 @@ class Site:
 
     @property
     def limit(self) -> str:
-        """What takes most of Redis, if it is too much; else empty."""
-        shares = {REQUESTS: self.requests, REGISTRY: self.registry, LINES: self.lines}
-        return "" if self.fits else max(shares, key=shares.__getitem__)
+        """What takes most of Redis, if Redis has too much to do; otherwise empty."""
+        parts = {REQUESTS: self.requests, REGISTRY: self.registry, LINES: self.lines}
+        return "" if self.fits else max(parts, key=parts.__getitem__)
 
 
 def site_of(rate: float, each: float, batch: float) -> Site:

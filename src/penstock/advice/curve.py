@@ -1,5 +1,6 @@
-"""Reads how long a batch takes from what people write after `--curve`, and from the metrics page of a server
-that has measured it. Used by `cli/plan.py` and `cli/tune.py`.
+"""Reads how long a batch takes from what people write after `--curve`, and from what a server that has measured it
+says on `/internal/health`. `penstock plan` and `penstock tune` fetch that and call this (`cli/plan.py`,
+`cli/tuned.py`); nothing is fetched here.
 
     100ms x 32              100 ms, whatever the batch, of up to 32 requests
     1=12ms,32=100ms         measured: a batch of one, and of 32, which is also the largest
@@ -18,11 +19,11 @@ from penstock.types import Seconds
 
 _WITH_LARGEST = re.compile(r"(.*?)\s*[x×]\s*([0-9]+)\s*")
 SHORTEST: Seconds = 1e-6  # a batch takes so long at least
-WELL_KNOWN = 0.8  # of the largest batch: who has run one as large knows what the largest takes
+WELL_KNOWN = 0.8  # a server that has run a batch of this part of the largest knows what the largest takes
 
 
 class Learned(Struct):
-    """What it says of one model."""
+    """What a server says of one model."""
 
     service_curve: list[tuple[float, float]] = []  # sizes of batches and their seconds
     max_batch: int = 0
@@ -42,7 +43,7 @@ class Curve:
 
     service: ServiceModel
     max_batch: int
-    source: str  # for people
+    source: str  # where the curve is from, in words
 
     def seconds(self, size: int) -> Seconds:
         return self.service.seconds(size)

@@ -1,5 +1,5 @@
-"""What `penstock tune` is asked to make small, and how two settings are compared by it. `search.py` and `tuning.py`
-ask; `cli/tune.py` makes one of its options. Pure."""
+"""What `penstock tune` is asked to make small, and how two settings are compared by it. `cli/tune.py` makes a
+`Goal` of its options. `search.py` and `tuning.py` compare by it, and `shown_advice.py` shows it. Pure."""
 
 from dataclasses import dataclass
 
@@ -12,8 +12,8 @@ OBJECTIVES = (P99, P95, MEAN, GPU_SECONDS)
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """As low a latency as possible. Or, where the objective is `gpu-seconds`: as little time of the GPUs as
-    possible, while 99 % are answered within `within`."""
+    """What is wanted: as low a latency as possible. Or, where the objective is `gpu-seconds`: as little time of the
+    GPUs as possible, while 99 % are answered within `within`."""
 
     objective: str
     within: Seconds = 0.0
@@ -31,6 +31,7 @@ class Goal:
         return played.latency.at(self.shown)
 
     def value(self, played: Played) -> float:
+        """What is to be made small."""
         return played.gpu_seconds if self.saves_gpus else self.latency(played)
 
     def keeps(self, played: Played) -> bool:
@@ -38,7 +39,8 @@ class Goal:
         return not self.saves_gpus or self.latency(played) <= self.within
 
     def order(self, played: Played) -> tuple[float, ...]:
-        """The better, the lower. What breaks the bound comes last, the slowest at the end."""
+        """Returns what settings are sorted by, the best first. Those that break the bound come last, the slowest at
+        the end."""
         if not self.keeps(played):
             return 1.0, self.latency(played), played.gpu_seconds
         other = self.latency(played) if self.saves_gpus else played.gpu_seconds

@@ -37,8 +37,8 @@ class Plan:
     spare: int  # GPUs beyond the needed ones, which may fail
     estimate: float  # seconds: the latency by the arithmetic alone
     around: Around
-    price: float | None  # of a GPU for an hour
-    source: str  # of a trace
+    price: float | None  # the price of a GPU for an hour, if it was told
+    source: str  # the source of the trace, if there is one
 
     @property
     def workers(self) -> int:
@@ -91,7 +91,8 @@ def make_plan(
     price: float | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Plan:
-    """`progress` is told of each number of GPUs that is about to be tried."""
+    """Finds how many GPUs are needed, and what stands around them. Raises UserMistake if no number is enough.
+    `progress` is told of each number of GPUs that is about to be tried."""
     tried: dict[int, Trial] = {}
 
     def keeps(workers: int) -> bool:

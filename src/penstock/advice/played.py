@@ -21,16 +21,16 @@ class Game:
     """What every setting is tried on."""
 
     scenario: Scenario
-    times: "array[float]"
-    costs: "array[int] | None"  # of each arrival, where batches are limited by cost
+    times: "array[float]"  # when requests arrive
+    costs: "array[int] | None"  # what each request costs, where batches are limited by cost
     warmup: Seconds
-    tier: int | None = None  # whose latency counts, by rank; None: everybody's
+    tier: int | None = None  # the rank of the tier whose latency counts; None: everybody's counts
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """In seconds, of all who were sent. Whoever got no answer in time counts with the whole time limit, so that no
-    setting looks better for refusing."""
+    """The latency of all requests that were sent, in seconds. A request that got no answer in time counts with its
+    whole time limit, so that no setting looks better for refusing."""
 
     mean: Seconds
     p95: Seconds
@@ -47,14 +47,15 @@ class Played:
 
     setting: Setting
     latency: Latency
-    halves: tuple[Latency, Latency]  # the same, of the first and of the second half of the time
-    answered: float  # the share of the requests
-    gpu_seconds: float  # for a thousand answers
-    batch: float  # mean size
-    busy: float  # the part of the GPUs' time
+    halves: tuple[Latency, Latency]  # the latency in the first and in the second half of the time
+    answered: float  # the part of the requests that was answered in time
+    gpu_seconds: float  # the seconds of GPUs that a thousand answers took
+    batch: float  # the mean size of a batch
+    busy: float  # the part of the GPUs' time in which they ran batches
 
 
 def play(game: Game, setting: Setting) -> Played:
+    """Simulate one setting."""
     scenario = with_setting(game.scenario, setting)
     arrivals, latencies = array("d"), array("d")
 

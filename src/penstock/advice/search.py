@@ -2,8 +2,8 @@
 Pure, as long as that is.
 
 The first round tries a few settings of every policy from everywhere. Each later round tries what is beside the best
-ones and beside the front, and the search ends with a round that finds nothing better. The whole space has hundreds
-of settings, and the search tries about a quarter of it.
+ones and beside the best of each policy. The search ends when all of that has been tried. The whole space has
+hundreds of settings, and the search tries about a quarter of it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,13 +14,13 @@ from penstock.advice.setting import Setting
 from penstock.advice.space import Space
 
 KEPT = 4  # settings of each round whose neighbours are tried, beside the best of each policy
-ROUNDS = 12
+ROUNDS = 12  # at most
 
 Try = Callable[[Sequence[Setting]], list[Played]]  # plays settings, in any order
 
 
 def search(space: Space, goal: Goal, tried: Try) -> list[Played]:
-    """Returns everything that was tried."""
+    """Returns everything that was tried. `tried`: what plays settings."""
     found: dict[Setting, Played] = {}
     for _ in range(ROUNDS):
         wanted = space.spread_out() if not found else _beside(space, goal, found.values())
@@ -32,6 +32,7 @@ def search(space: Space, goal: Goal, tried: Try) -> list[Played]:
 
 
 def _beside(space: Space, goal: Goal, found: Iterable[Played]) -> Iterator[Setting]:
+    """Yields the neighbours of the best settings, and of the best one of each policy."""
     ordered = sorted(found, key=goal.order)
     best = ordered[:KEPT]
     policies = {played.setting.policy for played in best}

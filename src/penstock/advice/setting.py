@@ -15,7 +15,8 @@ NEEDS_RESTART = ("max_batch",)  # settings that a running server does not take o
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The names are those of the configuration, except `strict`, which is `order = "strict"` in [tiers]."""
+    """How a model's batches are formed. The names are those of the configuration, except `strict`, which is
+    `order = "strict"` in [tiers]."""
 
     policy: str
     max_batch: int
@@ -47,6 +48,7 @@ def changed(setting: Setting, name: str, value: Any) -> Setting:
 
 
 def setting_of(scenario: Scenario) -> Setting:
+    """Returns the setting that a scenario has."""
     rules = scenario.rules
     return Setting(rules.policy, rules.max_batch, rules.max_wait, rules.reserve, rules.tiers.strict)
 

@@ -14,7 +14,7 @@ from penstock.advice.setting import NEEDS_RESTART, Setting
 from penstock.advice.tuning import Advice
 from penstock.units import write_duration
 
-MOST_ROWS = 12  # of the front
+MOST_ROWS = 12  # rows of the table that show the front
 
 
 def shown(advice: Advice, assumed: Sequence[str]) -> RenderableType:
@@ -78,7 +78,7 @@ def _thinned(front: Sequence[Played], goal: Goal) -> list[Played]:
     if len(front) <= MOST_ROWS:
         return list(front)
     step = (len(front) - 1) / (MOST_ROWS - 1)
-    return [front[round(place * step)] for place in range(MOST_ROWS)]
+    return [front[round(row * step)] for row in range(MOST_ROWS)]
 
 
 def _columns(advice: Advice) -> list[str]:

@@ -19,15 +19,15 @@ from penstock.errors import UserMistake
 
 Progress = Callable[[int, int], None]  # how many settings were played, of how many that are known of
 
-_game: Game | None = None  # of a process that plays
+_game: Game | None = None  # in a process that plays: what every setting is tried on
 
 
 class Players:
     def __init__(self, game: Game, jobs: int, progress: Progress | None = None) -> None:
-        """`jobs`: processes. With one, this process plays itself."""
+        """`jobs`: how many processes. If it is 1, this process plays itself."""
         self._play = partial(play, game)
         self._progress = progress
-        self._played = self._known = 0
+        self._played = self._known = 0  # how many settings were played, and how many are known of
         self._pool = ProcessPoolExecutor(jobs, get_context("spawn"), _begin, (game,)) if jobs > 1 else None
 
     def __enter__(self) -> Self:

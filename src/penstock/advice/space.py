@@ -13,7 +13,7 @@ from penstock.advice.setting import Setting, changed
 from penstock.core.policy import POLICIES
 from penstock.types import Seconds
 
-# What a policy does not look at. One that is not named here is taken to look at everything.
+# The settings that a policy does not look at. A policy that is not named here is taken to look at everything.
 BLIND_TO = {
     "window": ("reserve",),
     "greedy": ("max_wait", "reserve"),
@@ -22,7 +22,7 @@ BLIND_TO = {
 }
 # Waits, as parts of the time of the largest batch. Every other one is tried in the first round.
 WAITS = (0.03, 0.06, 0.09, 0.125, 0.18, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
-MOST_RESERVED = 8
+MOST_RESERVED = 8  # workers: the largest `reserve` that is tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Space:
         yield from self._of(sorted(few), self.waits[1::4], sorted({0, now.reserve}))
 
     def beside(self, setting: Setting) -> Iterator[Setting]:
-        """Yields the settings that are one step away, whatever the policy looks at."""
+        """Yields the settings that are one step away, in whatever the policy looks at."""
         blind = BLIND_TO.get(setting.policy, ())
         for name, values in self._dimensions().items():
             if name in blind:
@@ -86,13 +86,17 @@ def space_of(
     in_force: Setting,
     *,
     workers: int,
-    largest: int,  # batch that may be tried
-    longest: Seconds,  # time of a batch
-    patience: Seconds,  # in the queue: nobody may wait longer for company
+    largest: int,
+    longest: Seconds,
+    patience: Seconds,
     several_tiers: bool = False,
-    any_size: bool = True,  # False: the largest batch stays, because the configuration lists the sizes
-    live: bool = False,  # only what a running server takes over
+    any_size: bool = True,
+    live: bool = False,
 ) -> Space:
+    """Makes the space around the setting that is in force. `largest`: the largest batch that may be tried.
+    `longest`: how long the largest batch takes. `patience`: how long a request may wait in the queue. `any_size`:
+    False if the configuration lists the sizes, so that the largest batch stays. `live`: whether only what a running
+    server takes over may change."""
     sizes = {in_force.max_batch}
     if any_size and not live:
         sizes |= {largest} | {n for n in _steps(largest) if n <= largest}
@@ -118,5 +122,5 @@ def _steps(largest: int) -> Iterator[int]:
 
 
 def _rounded(seconds: Seconds) -> Seconds:
-    """Two digits are enough for a wait, and people read them."""
+    """Returns a wait with two digits, which are enough, and which people read."""
     return float(f"{seconds:.2g}")

@@ -17,10 +17,10 @@ class Trial:
 
     workers: int
     latency: float | None  # seconds at the quantile, of all requests; None if so many were not answered
-    mean: float | None  # seconds, of those that were answered
-    answered: float  # the share of the requests
-    batch: float  # mean size
-    busy: float  # the part of the GPUs' time
+    mean: float | None  # seconds: the mean latency of the requests that were answered
+    answered: float  # the part of the requests that was answered in time
+    batch: float  # the mean size of a batch
+    busy: float  # the part of the GPUs' time in which they ran batches
 
     def keeps(self, need: Need) -> bool:
         return self.latency is not None and self.latency <= need.objective

@@ -15,16 +15,18 @@ from penstock.advice.search import Try, front, search
 from penstock.advice.setting import Setting, setting_of, taken_back
 from penstock.advice.space import Space
 
-ALIKE = 1.01  # times the best: too little to change anything for
+ALIKE = 1.01  # a value up to this many times the best is as good
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
+    """Which setting to change to, and what else was found."""
+
     goal: Goal
-    in_force: Played
-    advised: Played  # what is in force, if nothing is worth a change
-    best: Played  # of all that were tried
-    tried: int
+    in_force: Played  # the setting that is in force
+    advised: Played  # the setting to change to: what is in force, if nothing is worth a change
+    best: Played  # the best of all settings that were tried
+    tried: int  # how many settings were tried
     of: int  # how many settings the whole space has
     front: Sequence[Played]  # no setting beats these in both latency and GPU seconds
 
@@ -40,7 +42,8 @@ class Advice:
 
 
 def tune(game: Game, space: Space, goal: Goal, tried: Try) -> Advice:
-    """`goal`: where it bounds the latency and does not say how, nothing may be slower than what is in force."""
+    """Searches for a better setting than the one in force. If the goal bounds the latency and does not say how,
+    nothing may be slower than what is in force. `tried`: what plays settings."""
     now = setting_of(game.scenario)
     if goal.saves_gpus and not goal.within:
         goal = replace(goal, within=goal.latency(tried([now])[0]))
@@ -78,7 +81,8 @@ def advised(found: Sequence[Played], in_force: Played, goal: Goal) -> Played:
 
 
 def _worse_in_no_half(played: Played, other: Played, goal: Goal) -> bool:
-    """GPU seconds are a sum, which chance moves little; latency is looked at in both halves."""
+    """Whether a setting is as good as the other one in each half of the time. Only latency is compared: GPU seconds
+    are a sum, which chance moves little."""
     if goal.saves_gpus:
         return True
     return all(

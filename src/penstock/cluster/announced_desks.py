@@ -42,7 +42,7 @@ class AnnouncedDesks:
         self._admission, self._aside, self._on_desk = admission, aside, on_desk
         self._heard_of: dict[str, ModelAnnouncement] = {}  # the models as they were announced last
         self._take_bytes: defaultdict[str, TakesBytes] = defaultdict(TakesBytes)  # by model
-        self.desks: dict[str, Desk] = {}
+        self.desks: dict[str, Desk] = {}  # by model
 
     def follow(self, config: Config) -> None:
         """Go by this process's configuration as it is now, for the models that are known too."""

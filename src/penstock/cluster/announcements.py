@@ -1,6 +1,6 @@
 """Turns the configuration of a model into the announcement by which a worker makes the model known, and an
-announcement back into configuration. A worker does the first when it starts; gateways and batchers the second when
-they hear of a model."""
+announcement back into configuration. A worker does the first, gateways and batchers do the second. Nothing is sent
+here."""
 
 from dataclasses import asdict, replace
 
@@ -46,11 +46,11 @@ def model_of(said: ModelAnnouncement) -> Model:
     for item, usual in _SPARED.items():
         values[item] = usual if getattr(said, item) is UNSET else getattr(said, item)
     model = msgspec.convert({**values, "target": "redis"}, Model)
-    for item, place in items(Model).items():
-        if isinstance(place, Key) and isinstance(place.kind, BatchSizes | Choice | Number | Whole):
+    for item, setting in items(Model).items():
+        if isinstance(setting, Key) and isinstance(setting.kind, BatchSizes | Choice | Number | Whole):
             value = getattr(model, item)
             if value is not None:
-                place.kind.take(value)
+                setting.kind.take(value)  # raises ValueError
     if isinstance(model.batch_sizes, tuple) and model.batch_sizes[-1] > model.max_batch:
         raise ValueError(
             f"batch_sizes goes up to {model.batch_sizes[-1]}, and max_batch is {model.max_batch}"

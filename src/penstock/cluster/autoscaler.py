@@ -49,11 +49,11 @@ class AutoscalerMember(Member):
         self._lead = bus.leadership(f"autoscaler:{self._pool}", self.name)
         self._led = False  # whether we led at the last look
         self._scalers: dict[str, Scaler] = {}  # by model; empty while another process leads
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, Seen] = {}  # by model, how it stood at the last look
         self._wanted: int | None = None  # workers, for all models together; None while another process leads
         self._present = 0  # the workers that a model begins with, when it is first looked at
         self._done: int | None = None  # what the hand was asked for last; None if that may not hold any more
-        self._to_do = asyncio.Event()
+        self._to_do = asyncio.Event()  # set when the hand is to be asked
         self._complaint = ""  # why the hand failed last; empty once it has succeeded again
         self.failures = 0  # how often the hand failed since the start
 
@@ -82,7 +82,8 @@ class AutoscalerMember(Member):
             await asyncio.sleep(self._interval)
 
     async def _look(self) -> None:
-        self._seen = self._demand.look()  # also while another leads, so that what it has counted is not news
+        # This looks also while another autoscaler leads. Otherwise all that came meanwhile would count as new.
+        self._seen = self._demand.look()
         leads = self._lead.leads and self.registry.reachable
         if leads and not self._led:
             present = await self._hand.present()
@@ -96,6 +97,7 @@ class AutoscalerMember(Member):
             self._decide()
 
     def _take_over(self, present: int) -> None:
+        """Begin to lead. `present`: how many workers there are."""
         least = max(1, self._rules.least)  # until a model is known, at least one must be there to announce it
         self._wanted = max(least, min(self._rules.most, present))
         self._present, self._done = present, None

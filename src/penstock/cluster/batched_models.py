@@ -54,15 +54,16 @@ class BatchedModels:
         self._observer, self._on_model = observer, on_model
         self._deliver, self._send, self._is_gone, self._zone_of = deliver, send, is_gone, zone_of
         self._loop, self._clock = loop, clock
-        self._announced: dict[str, ModelAnnouncement] = {}  # as workers announced them last
-        self._in_force: dict[str, ModelAnnouncement] = {}  # those that the pumps go by
+        # By model: what workers announced last, and the announcement that its pump goes by.
+        self._announced: dict[str, ModelAnnouncement] = {}
+        self._in_force: dict[str, ModelAnnouncement] = {}
         self._capacity = capacity_rules(config)
         self._tiers = tier_names(config)
         self._share = 0.0  # the part of all requests that comes here, by the shards we lease
-        self.pumps: dict[str, Pump] = {}
-        self.admissions: dict[str, Admission] = {}
+        self.pumps: dict[str, Pump] = {}  # by model
+        self.admissions: dict[str, Admission] = {}  # by model
         self.arrived: Counter[str] = Counter()  # requests that came, by model, since the start
-        self._spillers: dict[str, Spiller] = {}  # of models of which another zone has lent a worker
+        self._spillers: dict[str, Spiller] = {}  # by model, once another zone had workers to lend
 
     def look(self, models: Mapping[str, ModelAnnouncement]) -> None:
         """Take in what is announced now."""
@@ -96,6 +97,7 @@ class BatchedModels:
         return spiller
 
     def _meet(self, name: str, said: ModelAnnouncement) -> None:
+        """Take in an announcement that is new or has changed."""
         if name in self.pumps:
             if not self._take_over(name, said):
                 log.warning(
@@ -104,7 +106,7 @@ class BatchedModels:
             return
         try:
             self._open(name, said)
-        except Exception as error:  # the others are served, and this one is tried again at the next look
+        except Exception as error:  # other models are served, and this one is tried again at the next look
             del self._announced[name]
             self._bus.aside.add("model", name, f"{type(error).__name__}: {error}", repr(said).encode())
 
@@ -141,7 +143,7 @@ class BatchedModels:
         line = self._bus.credits(self._config.server.zone)
         borrower = Borrower(name, pump, line, self._send, self._is_gone, self._clock, zone_of=self._zone_of)
         batcher.share = self._share
-        # Only now, when all of it is there: others look for the pump first, and then expect the rest.
+        # The model becomes known only now, when all is there: others look for its pump first, and expect the rest.
         self._in_force[name] = said
         self.pumps[name], self.admissions[name] = pump, admission
         self._loops.keep(f"the borrower of {name}", borrower.run)

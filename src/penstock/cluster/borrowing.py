@@ -21,7 +21,7 @@ from penstock.types import WorkerId
 
 log = logging.getLogger("penstock.batcher")
 
-HELD = 0.25  # seconds after which a worker that nothing waits for is given back
+HELD = 0.25  # seconds between two looks for workers that nothing waits for, which are given back
 PATIENCE = 1.0  # seconds that one look into the line may take
 AFTER_OUTAGE = 0.1  # seconds until the next try if the line cannot be reached
 
@@ -39,7 +39,7 @@ class Borrower:
         clock: Clock,
         zone_of: Callable[[str], str | None] = lambda slot: None,
     ) -> None:
-        """`is_gone`: says whether a slot is known to have gone; its place in the line may still be there.
+        """`is_gone`: says whether a slot is known to have gone, though it still stood in the line.
         `zone_of`: says into which zone's line a slot goes back; None: into that at home."""
         self._model = model
         self._pump = pump
@@ -47,7 +47,7 @@ class Borrower:
         self._send = send
         self._is_gone, self._zone_of = is_gone, zone_of
         self._clock = clock
-        self._wanted = asyncio.Event()
+        self._wanted = asyncio.Event()  # set when something waits for a worker
         pump.on_wants = self._wanted.set
 
     async def run(self) -> None:

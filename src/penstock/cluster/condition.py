@@ -1,6 +1,6 @@
 """How the whole installation stands, by what the heartbeats in the registry say. Every member shows it on its admin
-plane (`member.py`); a gateway also asks which models have workers. It only reads what was said: nobody is asked
-anew."""
+plane (`member.py`), and the overview shows it (`roles/overview.py`). A gateway also asks which models have workers.
+It only reads what was said: nobody is asked anew."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -78,6 +78,7 @@ class InstallationHealth(Struct):
 
 
 def worker_rows(registry: Registry) -> Sequence[WorkerRow]:
+    """The rows of the workers that are there. Those of a silent process are offline."""
     return [
         row
         for name, said in sorted(registry.members["workers"].items())
@@ -121,7 +122,7 @@ class TakesBytes:
     ask, so it is worked out when the registry has changed (`look`)."""
 
     def __init__(self) -> None:
-        self._known = False
+        self._known = False  # what was known last
 
     def look(self, rows: Iterable[WorkerRow]) -> None:
         """Take in the model's workers as they are now."""
@@ -143,6 +144,7 @@ def still_loading(registry: Registry) -> list[str]:
 
 
 def process_rows(registry: Registry) -> list[ProcessRow]:
+    """The processes that are there."""
     return [
         ProcessRow(
             name=name,
@@ -164,8 +166,8 @@ def _add_load(model: ModelHealth, said: LoadReport, healthy: int) -> None:
     own count is one heartbeat old."""
     rates = model.requests_per_second, said.requests_per_second
     if sum(rates):  # each batcher counts by its part of the requests
-        shares = model.padded_share * rates[0] + said.padded_share * rates[1]
-        model.padded_share = round(shares / sum(rates), 4)
+        padded = model.padded_share * rates[0] + said.padded_share * rates[1]
+        model.padded_share = round(padded / sum(rates), 4)
     model.queue_depth += said.queue_depth
     model.requests_per_second = round(model.requests_per_second + said.requests_per_second, 3)
     if not said.workers_healthy or said.warning_depth is None or said.critical_depth is None:
@@ -180,6 +182,7 @@ def _add_load(model: ModelHealth, said: LoadReport, healthy: int) -> None:
 
 
 def health_of(registry: Registry) -> InstallationHealth:
+    """How the installation stands, model by model."""
     rows = all_worker_rows(registry)
     healthy = Counter(row.model for row in rows if row.status == HEALTHY)
     models: dict[str, ModelHealth] = {}

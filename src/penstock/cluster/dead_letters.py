@@ -40,7 +40,7 @@ class DeadLetters:
     async def retry(self, letter_id: str) -> str:
         letter = await self._letters.show(letter_id)
         now = self._clock()
-        # Its limit for the wait in the queue is the same as its deadline.
+        # The request may wait in the queue until its deadline.
         request = Accepted(
             f"retry-{token_hex(16)}", letter.model, letter.input, now, now + self.longest, now + self.longest,
             letter.request_id, letter.parameters, letter.tenant, letter.tier, letter.cost, len(letter.input),

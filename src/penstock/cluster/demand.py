@@ -26,7 +26,7 @@ class _Learned(NamedTuple):
 
     rate: float = 0.0  # requests a second at full batches; 0 while nobody knows
     batch: int = 1  # requests in a full batch
-    slots: int = 1  # of one process
+    slots: int = 1  # slots of the model in one process
 
 
 class Demand:
@@ -35,7 +35,7 @@ class Demand:
         self._registry = registry
         self._chosen = frozenset(models)
         self._counted: dict[str, Mapping[str, int]] = {}  # by process, what it had counted last of each model
-        self._learned: dict[str, _Learned] = defaultdict(_Learned)
+        self._learned: dict[str, _Learned] = defaultdict(_Learned)  # by model
 
     @property
     def models(self) -> list[str]:
@@ -86,6 +86,7 @@ class Demand:
         return {name: said for name, said in workers if not said.draining}
 
     def _arrived(self) -> dict[str, int]:
+        """By model, how many requests came since the last call."""
         members, arrived = self._registry.members, defaultdict[str, int](int)
         counts: dict[str, Mapping[str, int]] = {
             name: {model: load.arrived for model, load in said.models.items()}

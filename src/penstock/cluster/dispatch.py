@@ -41,13 +41,16 @@ class Dispatcher:
         self._post = post
         self._me = me
         self._records = endings
-        self._queues: dict[str, list[tuple[str, bytes]]] = {}  # each with a task that empties it
-        self._endings: dict[str, tuple[Ended, Request]] = {}  # by the request's key, until they are recorded
-        self._started: list[str] = []  # tasks whose batch was sent, so that their records say so
-        self._tasks_due = asyncio.Event()
-        self._progress = asyncio.Event()
+        # Messages that are to be sent, each with its mailbox. While `run` is running, every queue is being emptied.
+        self._queues: dict[str, list[tuple[str, bytes]]] = {}
+        # By the key of a task's request: how it ended, until its record says so.
+        self._endings: dict[str, tuple[Ended, Request]] = {}
+        self._started: list[str] = []  # tasks whose batch was sent, and whose records do not say so yet
+        self._tasks_due = asyncio.Event()  # set when records are to be written
+        self._progress = asyncio.Event()  # set when a queue is empty, or endings were recorded
         self._loops: Loops | None = None
-        self.on_undelivered: Callable[[str], None] = lambda box: None  # a mailbox that takes no more
+        # Called with a mailbox that takes no more.
+        self.on_undelivered: Callable[[str], None] = lambda box: None
         # Called with tasks, once their records say how they ended.
         self.on_recorded: Callable[[Sequence[Request]], None] = lambda requests: None
 
@@ -123,6 +126,7 @@ class Dispatcher:
             self._loops.send("sending messages", self._empty(queue))
 
     async def _empty(self, queue: str) -> None:
+        """Send the messages of a queue until it is empty."""
         while messages := self._queues[queue]:
             self._queues[queue] = []
             try:
@@ -131,7 +135,7 @@ class Dispatcher:
                 self._queues[queue][:0] = messages  # `run` begins with them when it is started again
                 raise
             for (box, _), arrived in zip(messages, arrivals, strict=True):
-                if arrived is False:  # None: nothing is known of its owner
+                if arrived is False:  # None: it is not known whether the mailbox takes more
                     self._undelivered(box)
         del self._queues[queue]
         self._progress.set()

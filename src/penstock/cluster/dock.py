@@ -40,12 +40,16 @@ NOT_HERE = Failure(BackendUnavailable.code, "the worker was not ready when the b
 class Report(Protocol):
     """What tells the end of a batch to gateways and batcher. `cluster.worker_post` implements it."""
 
-    async def answer(self, batch: Dispatch, result: Result, execution: Execution) -> None: ...
+    async def answer(self, batch: Dispatch, result: Result, execution: Execution) -> None:
+        """Give every asker of a batch its output."""
+        ...
 
-    async def finished(self, batch: Dispatch, outcome: Result | Failure, seconds: float) -> None: ...
+    async def finished(self, batch: Dispatch, outcome: Result | Failure, seconds: float) -> None:
+        """Tell the batcher that the slot is done with a batch. `seconds`: how long the slot took."""
+        ...
 
 
-_Order = tuple[Dispatch, Batch]
+_Order = tuple[Dispatch, Batch]  # a batch for a slot: the message that brought it, and what is run
 
 
 class _Berth:
@@ -67,21 +71,23 @@ class _Berth:
     def __init__(self, worker: WorkerId, model: str, take: Callable[[Batch], None]) -> None:
         self.worker = worker
         self.model = model
-        self.take = take
-        self.ready = False
-        self.order: _Order | None = None  # the batch that it has in hand
-        self.waiting: deque[_Order] = deque()
-        self.started = 0.0
+        self.take = take  # hands the slot a batch
+        self.ready = False  # whether the slot can take a batch
+        self.order: _Order | None = None  # the batch that the slot has in hand
+        self.waiting: deque[_Order] = deque()  # batches that come after it
+        self.started = 0.0  # when the batch in hand began
         # Whether a batcher may have taken the slot from the line just before a batch came ahead, too late. That
         # batcher will send a batch for it, although the slot has entered the line again.
         self.owed = False
-        self.telling = asyncio.Lock()  # so that the ends of batches are told in their order
-        self.moving = (
-            asyncio.Lock()
-        )  # so that it enters and leaves the line in the order in which that was wanted
+        # Held while the end of a batch is told, so that ends are told in their order.
+        self.telling = asyncio.Lock()
+        # Held while the slot enters or leaves the line, so that it does so in the order in which that was wanted.
+        self.moving = asyncio.Lock()
 
 
 class RemoteDock:
+    """The dock of one model's slots in this process."""
+
     def __init__(
         self, model: str, line: Credits, report: Report, observer: BatchObserver, clock: Clock
     ) -> None:
@@ -91,12 +97,12 @@ class RemoteDock:
         self._observer = observer
         self._clock = clock
         self._berths: dict[WorkerId, _Berth] = {}
-        self._errands = Loops()
+        self._errands = Loops()  # what is told to others, or to the line, without waiting for it
         self._ended = asyncio.Event()  # set when a batch has ended, well or not
-        self._again = asyncio.Event()
+        self._again = asyncio.Event()  # set when free slots are to enter the line again now
         self.draining = False
-        self.busy_seconds: dict[WorkerId, float] = {}
-        self.batches: dict[WorkerId, int] = {}
+        self.busy_seconds: dict[WorkerId, float] = {}  # seconds that each slot has worked in all
+        self.batches: dict[WorkerId, int] = {}  # batches that each slot has run
 
     # ---- the slot's side ---------------------------------------------------------------------------------
 
@@ -155,14 +161,15 @@ class RemoteDock:
         told = _told(worker, batch, outcome, berth.started, seconds)
         self._observer.ended(*told)
         self._soon(self._finish(message, outcome, told[1]))
-        # The slot need not wait until the end is told. It must have had the chance to say that its backend is
-        # gone.
+        # The slot need not wait until the end is told. Unless it says `at_once`, it first has the chance to say
+        # that its backend is gone.
         if at_once:
             self._free(worker)
         else:
             asyncio.get_running_loop().call_soon(self._free, worker)
 
     def _free(self, worker: WorkerId) -> None:
+        """Give a slot that can take a batch the one that waits for it, or put it into the line."""
         berth = self._berths[worker]
         if not berth.ready or berth.order is not None:
             return
@@ -174,6 +181,7 @@ class RemoteDock:
     # ---- the batchers' side ------------------------------------------------------------------------------
 
     def arrived(self, worker: WorkerId, order: Dispatch, batch: Batch) -> None:
+        """Take in a batch that has come to the mailbox: hand it to its slot, keep it for later, or send it back."""
         berth = self._berths.get(worker)
         if berth is None or not berth.ready or (order.ahead and self.draining):
             self._soon(self._tell(order, NOT_HERE, 0.0))
@@ -198,6 +206,7 @@ class RemoteDock:
             berth.take(order[1])
 
     def in_flight(self, worker: WorkerId) -> int:
+        """How many requests a slot has in hand."""
         berth = self._berths[worker]
         return 0 if berth.order is None else berth.order[1].size
 
@@ -206,6 +215,7 @@ class RemoteDock:
 
     @property
     def busy(self) -> bool:
+        """Whether any slot has a batch, or anything is still to be told."""
         return bool(self._errands.errands) or any(
             berth.order or berth.waiting for berth in self._berths.values()
         )

@@ -2,8 +2,8 @@
 
     runtime.gateway ──► publisher ──► a shard …  a worker ──► mailbox ──► `received` ──► runtime.gateway: settle
 
-Tasks and requests with an Idempotency-Key have records that all gateways share, and no waiter here:
-a `Notice` says when one is over.
+Tasks and requests with an Idempotency-Key have records that all gateways share. No batcher or worker answers for
+them here: a `Notice` says when one is over, and the record how it ended.
 
 `roles/gateway.py` makes one for each process of `penstock gateway`. `Member` runs its loops and hands it the
 messages from its mailbox; the doors ask `self.gateway`, and the admin plane asks how it stands. All of that is on
@@ -82,7 +82,7 @@ class GatewayMember(Member):
         self._wheel = Wheel(loop, clock)
         self.publisher = shards.publisher(self.name, clock, limits.max_queue, limits.max_queue_bytes)
         self.publisher.on_failed = self._not_published
-        self._shards = shards.number
+        self._shards = shards.number  # how many shards the installation has
         self._home: Collection[int] = range(self._shards)  # the shards that our requests go to
         self._room = GatewayRoom(limits.max_queue, self._whose)
         self._admission = GatewayAdmission(
@@ -169,6 +169,7 @@ class GatewayMember(Member):
             self.publisher.prefer(home)
 
     def _meet(self, model: str) -> None:
+        """Take in that the desk of a model is new, or has changed."""
         self._on_model(model)
         self.gateway.desks_changed()
 

@@ -1,5 +1,5 @@
-"""Which requests a gateway over a bus lets in, by what it can know itself. The gateway asks for every request,
-through the desk of its model.
+"""Which requests a gateway over a bus lets in, by what it can know itself. It is asked through the desk of the
+model, for every request that is to be executed.
 
 A gateway knows whether the store is up and has room, whether a batcher is there, and who waits for an answer here
 (`gateway_room`). The batcher knows the queue: it refuses the requests that cannot make their deadlines
@@ -41,7 +41,7 @@ class GatewayAdmission:
         # Requests that were refused although a worker more might have helped, by model, since the start.
         self.turned_away: Counter[str] = Counter()
         self._has_batcher = False
-        self._last_batcher_left = -inf
+        self._last_batcher_left = -inf  # when it was first seen that no batcher was there any more
 
     def look(self, now: float) -> None:
         """Look at which batchers are there, and which models are without a worker for a while."""
@@ -51,6 +51,7 @@ class GatewayAdmission:
             self._last_batcher_left = now
 
     def refusal(self, model: str, max_cost: float | None, request: Request, now: float) -> Refused | None:
+        """Why a request is not let in, or None if it is. `max_cost`: what one request may cost; None: anything."""
         if max_cost is not None and request.cost > max_cost:
             return Unacceptable(
                 f"this input costs {request.cost:g}, and max_cost of the model is {max_cost:g}: make it shorter"

@@ -15,7 +15,7 @@ from math import inf
 
 from penstock.core.refusal import ROOM, is_beyond_share
 
-COUNTED_FOR = 0.25  # seconds
+COUNTED_FOR = 0.25  # seconds for which a count of all that wait is good enough
 
 
 class GatewayRoom:
@@ -23,8 +23,9 @@ class GatewayRoom:
         """`most`: how many requests may wait. `tenants`: returns the tenant of each request that waits."""
         self._tenants = tenants
         self.bound(most)
+        # By tenant: how many waited when they were counted, and how many were let in since.
         self._own = Counter[str]()
-        self._counted = -inf
+        self._counted = -inf  # when those who wait were last counted
 
     def bound(self, most: int) -> None:
         """Let so many wait from now on."""

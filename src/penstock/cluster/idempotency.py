@@ -1,9 +1,9 @@
 """Requests with an Idempotency-Key over a bus: all gateways share the records, so that a request may be asked at
 any of them and is executed once. The gateway hands every request that has such a key to the `KeyedDesk`.
 
-Such a request is executed as a task: the worker or batcher that ends it writes that into the task's record, so that
-nothing is lost if a gateway dies. Each asker that waits here is told what the record says, within its own deadline.
-There is one `Pursuit` for each key that is waited for at this gateway, however many askers wait for it.
+Such a request is executed as a task: the worker or batcher that ends it writes its outcome into the task's record,
+so that nothing is lost if a gateway dies. Each asker that waits here is told what the record says, within its own
+deadline. There is one `Pursuit` for each key that is waited for at this gateway, however many askers wait for it.
 """
 
 import asyncio
@@ -30,19 +30,19 @@ LOOK_AGAIN = 2.0  # seconds between two looks at a record, since the notice that
 class Pursuit:
     """One key that somebody waits for at this gateway."""
 
-    __slots__ = ("entries", "keyed", "known", "owner")
+    __slots__ = ("keyed", "known", "owner", "reservations")
 
     def __init__(self, keyed: Keyed) -> None:
         self.keyed = keyed
-        self.entries: list[Reservation] = []
-        # The entry whose request is executed; None if the request came to another gateway.
+        self.reservations: list[Reservation] = []  # the requests with the key whose askers wait here
+        # The one whose request is executed; None if that request came to another gateway.
         self.owner: Reservation | None = None
         self.known = False  # whether the records are known to have the key: then an outage is waited out
 
     def somebody(self) -> Reservation | None:
-        """One of the entries whose askers still wait, or None. Drops the others."""
-        self.entries = [reserved for reserved in self.entries if reserved.waiting]
-        return self.entries[0] if self.entries else None
+        """Drop the reservations whose askers have gone. Returns one of the others, or None if all have gone."""
+        self.reservations = [reserved for reserved in self.reservations if reserved.waiting]
+        return self.reservations[0] if self.reservations else None
 
 
 class KeyedDesk:
@@ -52,7 +52,7 @@ class KeyedDesk:
         self._desk = desk
         self._claims = claims
         self._clock = clock
-        self._pursuits: dict[str, Pursuit] = {}
+        self._pursuits: dict[str, Pursuit] = {}  # by the id of the key (`Keyed.id`)
         self._work = Unbroken()
 
     def ask(self, keyed: Keyed, reserved: Reservation, asker: Asker) -> Leaving:
@@ -63,13 +63,13 @@ class KeyedDesk:
         if pursuit is None:
             pursuit = self._pursuits[keyed.id] = Pursuit(keyed)
             self._work.start(self._pursue(pursuit))
-        pursuit.entries.append(reserved)
+        pursuit.reservations.append(reserved)
         return waiter
 
     async def ask_task(self, keyed: Keyed, reserved: Reservation) -> tuple[RemoteTask, bool]:
         """Returns the task of the key, and whether it existed before. A client that leaves meanwhile does not
         cancel this."""
-        return await self._work.whole(self._place(keyed, reserved))
+        return await self._work.whole(self._enter(keyed, reserved))
 
     async def find(self, task_id: str, tenant: str) -> RemoteTask:
         return await self._desk.find(task_id, tenant)
@@ -79,7 +79,7 @@ class KeyedDesk:
 
     # ---- who executes it -----------------------------------------------------------------------------------
 
-    async def _place(self, keyed: Keyed, reserved: Reservation) -> tuple[RemoteTask, bool]:
+    async def _enter(self, keyed: Keyed, reserved: Reservation) -> tuple[RemoteTask, bool]:
         """Claim the key and publish the request. When this returns, the request is not lost if a gateway dies."""
         while True:
             claim = await self._claim(keyed, reserved, row=True)
@@ -175,9 +175,10 @@ class KeyedDesk:
         return record
 
     def _tell(self, pursuit: Pursuit, record: TaskRecord) -> None:
+        """Answer everyone who waits for the key with what the record says."""
         answer = record.answer
         assert answer is not None
-        for reserved in pursuit.entries:
+        for reserved in pursuit.reservations:
             failure = answer.failure
             if failure is not None and STATUS_BY_CODE.get(failure.code) == 503:
                 failure = replace(failure, retry_after=reserved.backlog_seconds())
@@ -190,7 +191,7 @@ class KeyedDesk:
 
     def _refuse(self, pursuit: Pursuit, error: PenstockError) -> None:
         failure = Failure.of(error)
-        for reserved in pursuit.entries:
+        for reserved in pursuit.reservations:
             reserved.answer(Reply(reserved.request, Outcome.FAILED, failure=failure))
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from penstock.errors import StoreDown
 from penstock.ports.bus import Post
 from penstock.words.messages import Question, Told, encode
 
@@ -26,7 +27,7 @@ class _Open:
     def __init__(self, boxes: set[str], *, of_one: bool) -> None:
         self.silent = boxes  # the gateways that have not answered yet
         self.of_one = of_one  # whether one gateway that knows something is enough
-        self.found: list[bytes] = []
+        self.found: list[bytes] = []  # the answers that have come
         self.answered = asyncio.Event()
 
 
@@ -43,9 +44,9 @@ class Inquiries:
         request. `slowest`: its slowest requests, of one model or (where that is empty) of all."""
         self._me, self._post, self._gateways = me, post, gateways
         self._describe, self._slowest = describe, slowest
-        self._open: dict[str, list[_Open]] = {}  # by what `Question.request_id` says
-        self._answering: set[asyncio.Task[bool]] = set()
-        self._numbers = count(1)
+        self._open: dict[str, list[_Open]] = {}  # what is being asked, by `Question.request_id`
+        self._answering: set[asyncio.Task[bool]] = set()  # answers that are being sent
+        self._numbers = count(1)  # for questions that are about no request
 
     async def ask(self, request_id: str) -> Row | None:
         """Ask the other gateways for a request. Returns None if none of those that answer in time knows it."""
@@ -70,7 +71,10 @@ class Inquiries:
             async with asyncio.timeout(LIMIT):
                 await self._post.send_all([(box, message) for box in sorted(boxes)], give_up_after=LIMIT)
                 await asking.answered.wait()
-        except TimeoutError:
+        except (
+            TimeoutError,
+            StoreDown,
+        ):  # what was found so far, and what this gateway knows itself, is said
             pass
         finally:
             asked.remove(asking)

@@ -28,8 +28,8 @@ class LetterWriter(RequestObserver):
         self._letters = letters
         self._attempts = attempts
         self._clock, self._wall_clock = clock, wall_clock
-        self._unwritten: list[DeadLetter] = []
-        self._somebody_died = asyncio.Event()
+        self._unwritten: list[DeadLetter] = []  # letters that wait to be written
+        self._somebody_died = asyncio.Event()  # set when there are such letters
         self.added: Counter[str] = Counter()  # letters since the start, by model
         self.dropped = 0  # letters since the start that were lost before they were written
 

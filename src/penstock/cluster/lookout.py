@@ -1,9 +1,9 @@
-"""Finds out how all processes of an installation stand: each is asked through its mailbox and answers with a
-report.
+"""Finds out how the gateways and batchers of an installation stand: each is asked through its mailbox and answers
+with a report.
 
 Every member has a `Lookout`. It asks for `roles/overview.py` while somebody looks at the overview, and at no other
 time. Mailboxes are used, and not admin planes, because every process can reach them, without an address and without
-a token. Workers are not asked: their heartbeats say all of it.
+a token. Workers and autoscalers are not asked: their heartbeats say all of it.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ class Lookout:
     def __init__(self, me: str, post: Post, registry: Registry) -> None:
         self._me, self._post, self._registry = me, post, registry
         self._last = 0  # the number of the last look
-        self._open: dict[int, _Open] = {}
-        self._answering: set[asyncio.Task[bool]] = set()
+        self._open: dict[int, _Open] = {}  # the looks that are being taken, by number
+        self._answering: set[asyncio.Task[bool]] = set()  # reports that are being sent
         # Returns the report of this process as bytes, with the last hour if that is asked for.
         self.describe: Callable[[bool], bytes] | None = None
 

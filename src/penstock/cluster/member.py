@@ -1,6 +1,6 @@
-"""What gateways, batchers and workers over a bus have in common: heartbeats, a mailbox that is read, loops that are
-run and ended, and answers for the admin plane. `GatewayMember`, `BatcherMember` and `WorkerMember` derive from
-`Member`; `roles/process.py` starts and stops it."""
+"""What gateways, batchers, workers and autoscalers over a bus have in common: heartbeats, a mailbox that is read,
+loops that are run and ended, and answers for the admin plane. Each of the four has a class that derives from
+`Member`. `roles/process.py` starts and stops it, and the admin plane asks it how it stands."""
 
 import asyncio
 import logging
@@ -51,6 +51,7 @@ class Member:
         self.role = kind.removesuffix("s")
         self.zone = config.server.zone
         self.name = _never_used_again(config.redis.name, self.role)
+        # Done once the process has begun, or failed with what keeps it from beginning.
         self.started: asyncio.Future[None] = loop.create_future()
         self.mailbox = bus.mailbox(self.name)
         self.registry = bus.registry(kind, self.name, self._heartbeat)
@@ -58,7 +59,7 @@ class Member:
         self.lookout = Lookout(self.name, bus.post, self.registry)
         self._listeners: Sequence[Listener] = ()
         self._admin_url = ""
-        self._retired = False
+        self._retired = False  # whether the process is ending, so that it is not ready for more
         self._mistakes = SaidOnce(log, "a message could not be handled")
 
     # ---- to be filled in by each role ----------------------------------------------------------------------
@@ -74,6 +75,7 @@ class Member:
         """Take in a message from the mailbox."""
 
     def why_not_ready(self) -> str:
+        """Why this kind of member is not ready, in words; empty if it is."""
         return ""
 
     def workers(self) -> Sequence[WorkerRow]:
@@ -170,6 +172,7 @@ class Member:
         return said
 
     def retire(self) -> None:
+        """Say from now on that this process is not ready, since it is about to end."""
         self._retired = True
 
     async def leave(self) -> None:

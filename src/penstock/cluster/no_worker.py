@@ -18,14 +18,15 @@ LEAST = 1.0  # seconds: the shortest `Retry-After`
 class _Start(NamedTuple):
     """When a worker should be ready."""
 
-    at: float | None  # by our clock; None if none has been asked for yet
+    at: float | None  # when, by our clock; None if no worker has been asked for yet
     takes: float  # seconds that a start takes
 
 
 class NoWorker:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self.models: dict[str, _Start] = {}  # those without a worker, of which one is or will be started
+        # The models without a worker, if one is or will be started for them.
+        self.models: dict[str, _Start] = {}
 
     def look(self, now: float) -> None:
         """Take in what the autoscalers say."""

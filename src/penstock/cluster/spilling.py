@@ -36,8 +36,8 @@ class Spiller:
     ) -> None:
         self._model, self._pump, self._line, self._clock = model, pump, line, clock
         self._send, self._is_gone, self._zone_of = send, is_gone, zone_of
-        self._zones: Sequence[str] = ()
-        self._wanted = asyncio.Event()
+        self._zones: Sequence[str] = ()  # the zones that are asked, the first one first
+        self._wanted = asyncio.Event()  # set when the workers at home cannot do in time what waits
         pump.on_wants_abroad = self._wanted.set
 
     def ask(self, zones: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ from typing import Protocol
 from penstock.ports.registry import Registry
 from penstock.ports.tasks import EndedTask
 
+# The request's key, the task's id, tenant, tier, model and status, and when it was created and completed.
 Row = tuple[str, str, str, str, str, str, float, float]
 
 

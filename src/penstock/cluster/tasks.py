@@ -1,5 +1,6 @@
 """Tasks over a bus: accepted by one gateway, read and cancelled at any, since all share their records. The gateway
-hands every task to the `TaskDesk`, which takes the place of `runtime/tasks.py`."""
+hands every task without an Idempotency-Key to the `TaskDesk`, which takes the place of `runtime/tasks.py`. Requests
+with such a key (`idempotency.py`), and dead letters that are retried (`dead_letters.py`), are tasks here too."""
 
 import logging
 from collections.abc import Callable
@@ -61,6 +62,8 @@ class TaskInFlight:
     def __init__(
         self, among: "dict[str, TaskInFlight]", name: str, on_end: Callable[[str], None], when: float
     ) -> None:
+        """`among`: all such tasks by name, which this one joins until it is over. `on_end`: called with the code of
+        its failure, or nothing. `when`: its deadline."""
         self._all = among
         self._name = name
         self._on_end = on_end
@@ -69,11 +72,13 @@ class TaskInFlight:
         among[name] = self
 
     def let_go(self) -> None:
+        """Watch the task no longer, and tell nobody."""
         self.settled = True
         if self._all.get(self._name) is self:
             del self._all[self._name]
 
     def end(self, code: str) -> None:
+        """Tell that the task is over. `code`: that of its failure; empty if it succeeded, or nobody knows."""
         if not self.settled:
             self.let_go()
             self._on_end(code)
@@ -92,7 +97,7 @@ class TaskDesk:
         self.publisher = publisher
         self._clock, self._wall_clock = clock, wall_clock
         self._wheel = wheel
-        self._held: dict[str, TaskInFlight] = {}
+        self._held: dict[str, TaskInFlight] = {}  # the tasks that quotas count as in flight, by name
         self._accepting = Unbroken()
 
     async def accept(self, reserved: Reservation) -> RemoteTask:
@@ -140,6 +145,7 @@ class TaskDesk:
         return await self._published(request)
 
     def over(self, notice: Notice) -> None:
+        """Note that a task is over, so that its tenant's quota counts it no longer."""
         held = self._held.get(notice.task)
         if held is not None:
             held.end(notice.code)

@@ -1,5 +1,6 @@
 """Runs work to its end even if the caller is cancelled meanwhile, for example because a client has left. A gateway
-so runs the writes of a task's record that must not stop half-way (`tasks.py`, `idempotency.py`)."""
+runs in this way what must not stop half-way: the acceptance of tasks (`tasks.py`), and of requests with an
+Idempotency-Key, and the pursuit of their keys (`idempotency.py`). When the process ends, such work is cancelled."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -9,7 +10,7 @@ T = TypeVar("T")
 
 
 class Unbroken:
-    """The pieces of work that are running now."""
+    """Starts pieces of work, and holds those that are running, so that none is lost."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()

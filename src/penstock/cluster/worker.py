@@ -31,7 +31,7 @@ from penstock.words.messages import Dispatch, Message
 
 log = logging.getLogger("penstock.worker")
 
-UNKNOWN = ModelAnnouncement()  # of a model about which nothing is known: it takes any parameters
+UNKNOWN = ModelAnnouncement()  # stands for a model about which nothing is known: it takes any parameters
 
 
 class WorkerMember(Member):
@@ -60,7 +60,8 @@ class WorkerMember(Member):
             self._slot_started,
             clock,
         )
-        self._not_started = set(config.models)
+        self._not_started = set(config.models)  # the models of which no slot has started yet, or failed to
+        # Done once each model has a slot that has started, or failed to.
         self._first_started: asyncio.Future[None] = loop.create_future()
         self._batchers: set[str] = set()  # the batchers that were there when we last looked
         self._reachable = False  # whether the bus was reachable when we last looked

@@ -28,8 +28,8 @@ class WorkerPost:
         recorded = encode_execution(worker, batch.batch_id, size, seconds, result.version)
         waited = 0.0 if execution.sealed is None else max(0.0, execution.started - execution.sealed)
         failures = result.failures or {}  # the batcher tells the askers of failures
-        for place, (member, output) in enumerate(zip(batch.members, result.outputs, strict=True)):
-            if place in failures:
+        for index, (member, output) in enumerate(zip(batch.members, result.outputs, strict=True)):
+            if index in failures:
                 continue
             if member.task:
                 endings.append(Ended(member.task, Outcome.SUCCESS, output, execution=recorded))
@@ -72,8 +72,8 @@ class WorkerPost:
             )  # fmt: skip
         else:
             failed = [
-                ItemFailure(place, failure.code, failure.message, failure.details)
-                for place, failure in (outcome.failures or {}).items()
+                ItemFailure(index, failure.code, failure.message, failure.details)
+                for index, failure in (outcome.failures or {}).items()
             ]
             message = Finished(
                 batch.slot, batch.batch_id, len(outcome.outputs), seconds, outcome.version,

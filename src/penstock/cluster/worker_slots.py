@@ -1,5 +1,6 @@
 """The slots of one worker process, the docks through which they get batches, and how they stand. The worker
-(`cluster/worker.py`) makes it once, runs the slots, and takes from it what its heartbeats say."""
+(`cluster/worker.py`) makes one `WorkerSlots`, runs its slots, and takes from it what heartbeats and the admin plane
+say."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -44,7 +45,7 @@ class WorkerSlots:
         self._clock = clock
         self._utilization = Utilization(clock())
         self.docks = {name: RemoteDock(name, line, report, observer, clock) for name in config.models}
-        self.slots: dict[WorkerId, tuple[str, Slot]] = {}
+        self.slots: dict[WorkerId, tuple[str, Slot]] = {}  # by the name of the slot: its model, and the slot
         for name, model in config.models.items():
             make, limits = make_backends(name, me), config.timeouts_of(name)
             first_batches, known_good, warmer = FirstBatches(), KnownGood(), warmer_of(name, model, clock)
@@ -99,6 +100,8 @@ class WorkerSlots:
     # ---- how they stand ------------------------------------------------------------------------------------
 
     def why_not_ready(self) -> str:
+        """Why the worker is not ready, in words: a model has no slot that can take a batch. Empty if it is
+        ready."""
         without = [name for name in self.docks if not self._healthy(name)]
         loading = {model for model, slot in self.slots.values() if slot.loading}.intersection(without)
         if loading:

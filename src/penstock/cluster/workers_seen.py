@@ -1,5 +1,5 @@
 """The workers of an installation as one batcher sees them: by their heartbeats, and by news of their deaths. The
-batcher has it look whenever news came, and it tells the pumps who is there and who has gone.
+batcher calls `WorkersSeen` whenever such news came, and that tells the pumps who is there and who has gone.
 
 A heartbeat may be out of date, so it cannot say that a batch has ended. The slot itself reports the end of its
 batch. If its whole process dies, its batches go to others (`left`). While a process is silent, this batcher gives
@@ -70,7 +70,7 @@ class WorkersSeen:
         return None if name is None else self._pumps.get(name.model)
 
     def _see(self, process: str, slots: Mapping[WorkerId, SlotReport], *, abroad: bool) -> None:
-        self._departed.pop(process, None)  # if it was thought gone, it was only cut off for a while
+        self._departed.pop(process, None)  # a process that was thought gone was only cut off for a while
         known, silent = self._slots.setdefault(process, {}), self._registry.is_silent(process)
         for slot, said in slots.items():
             pump = self._pumps.get(said.model)

@@ -1,6 +1,6 @@
 """The zones of an installation, by what the heartbeats in the registry say: which there are, how each model stands
-in each, and what a zone may borrow from the others (`core.lending`). Batchers and gateways ask with every
-heartbeat.
+in each, and what a zone may borrow from the others (`core.lending`). Batchers ask whenever they have heard how the
+others stand, and gateways whenever the registry has changed. Nothing is kept here.
 """
 
 from collections import defaultdict

@@ -1,12 +1,14 @@
 """Which requests a batcher lets in: the queue has the first word (`refusal`), the tiers the last (`tier_gate`).
 
-There is one `Admission` beside each batcher. It is asked about every request before that is offered to the batcher:
-by the gateway where both are one process, by the batcher's process over a bus, and by the simulator.
+There is one `Admission` beside each model's batcher. It is asked before a new request is offered to the batcher: by
+the gateway where both are one process, by the batcher's process over a bus, and by the simulator. It is not asked
+about requests that a batcher inherits from another, or that share the execution of one that was let in.
 
 Nearly always there is room for everybody. So the closer look at one request also yields a bound for those after it:
-"while fewer than N wait, let in any request of this tier that has more than T seconds". The bound holds until a
-batch ends, or a worker comes or goes. Then the next request is looked at closely again. The bound is on the safe
-side: it never lets in what a closer look would have refused.
+"while fewer than N wait, let in any request of this tier that has more than T seconds". The bound holds until
+something changes: a batch ends, a worker comes or goes, a lane is opened. Then it is worked out anew for the next
+request. Only a request beyond its tier's bound is looked at closely. The bound is on the safe side: it never lets
+in what a closer look would have refused.
 """
 
 from math import inf
@@ -21,10 +23,10 @@ from penstock.errors import Overloaded, Refused
 from penstock.types import Request, Seconds
 
 
-class _Calm:
+class _Bound:
     """The bound for one tier, within which no closer look at a request is needed."""
 
-    __slots__ = ("again", "changes", "let_in", "more", "needs", "overtaken", "overtaking", "waiting")
+    __slots__ = ("again", "changes", "more", "needs", "overtaken", "overtaking", "untold", "waiting")
 
     def __init__(self) -> None:
         # `Batcher.changes` when the bound was worked out. -1: it was not, and a closer look is due.
@@ -33,21 +35,25 @@ class _Calm:
         self.waiting = 0.0  # while fewer than this wait, no closer look is needed
         self.more = 0.0  # how many requests may come before a closer look is due
         self.needs: Seconds = inf  # a request with more time than this needs no closer look
-        self.let_in = 0  # how many were let in since the tier gate was told
+        self.untold = 0  # how many requests were let in of which the tier gate has not been told
         # The part of the capacity that goes to requests which overtake others of their tier.
         self.overtaking = RateMeter(WINDOW)
-        # The part of the capacity that these requests take and lower tiers keep, when the bound was worked out.
+        # The part of the capacity that a request of this tier may lose while it waits: to others of its tier that
+        # overtake it, to lower tiers, and to batches that are refused or set apart. It is that of the time when the
+        # bound was worked out.
         self.overtaken = 0.0
 
 
 class Admission:
-    __slots__ = ("_batcher", "_calm", "_gate", "_max_bytes", "_max_cost", "_max_queue", "_rules")
+    """Lets requests in to one batcher, or says why not."""
+
+    __slots__ = ("_batcher", "_bounds", "_gate", "_max_bytes", "_max_cost", "_max_queue", "_rules")
 
     def __init__(self, batcher: Batcher, rules: AdmissionRules, capacity_rules: CapacityRules) -> None:
         self._batcher = batcher
         self._max_cost = batcher.rules.max_cost
         self._gate = TierGate(batcher, capacity_rules)
-        self._calm = [_Calm() for _ in batcher.depth.by_tier]
+        self._bounds = [_Bound() for _ in batcher.depth.by_tier]
         self._take(rules)
 
     def _take(self, rules: AdmissionRules) -> None:
@@ -64,44 +70,44 @@ class Admission:
 
     def refusal(self, request: Request, now: Seconds) -> Refused | None:
         """Why this request is not let in, or None if it is."""
-        batcher, calm = self._batcher, self._calm[request.tier]
+        batcher, bound = self._batcher, self._bounds[request.tier]
         if batcher.apart.known and batcher.apart.holds(request, now):
             refused = refusal_apart(batcher, self._rules, request, now)
             batcher.refused[request.tier] += refused is not None
             return refused
-        if calm.changes != batcher.changes and calm.changes >= 0:
-            self._look_around(calm, request, now)
-        depth, needs = batcher.depth, calm.needs
+        if bound.changes != batcher.changes and bound.changes >= 0:
+            self._renew_bound(bound, request, now)
+        depth, needs = batcher.depth, bound.needs
         if (
-            depth.total < calm.waiting
-            and calm.let_in < calm.more
+            depth.total < bound.waiting
+            and bound.untold < bound.more
             and request.expires - now > needs
             and request.deadline - now > needs
             and request.cost <= self._max_cost
             and depth.bytes + len(request.input) <= self._max_bytes
         ):
-            calm.let_in += 1
+            bound.untold += 1
             return None
         return self._look_closer(request, now)
 
     def let_in(self, like: Request, most: int) -> int:
-        """Let in up to so many that come right after a request that was let in, and differ from it in nothing but
-        their times. Gives how many: as many as need no closer look."""
-        batcher, calm = self._batcher, self._calm[like.tier]
+        """Let in up to `most` requests that come right after a request that was let in, and differ from it in
+        nothing but their times. Returns how many: as many as need no closer look."""
+        batcher, bound = self._batcher, self._bounds[like.tier]
         depth, time = batcher.depth, min(like.expires, like.deadline) - like.arrival
-        if batcher.apart.known or calm.changes != batcher.changes or time <= calm.needs:
+        if batcher.apart.known or bound.changes != batcher.changes or time <= bound.needs:
             return 0
         bytes_left = self._max_bytes - depth.bytes
         number = min(
-            float(most), calm.waiting - depth.total, calm.more - calm.let_in, bytes_left // len(like.input)
+            float(most), bound.waiting - depth.total, bound.more - bound.untold, bytes_left // len(like.input)
         )
         number = max(0, int(number))
-        calm.let_in += number
+        bound.untold += number
         return number
 
     def refusal_of_more(self, request: Request, number: int, now: Seconds) -> Overloaded | None:
         """Returns why `number` more requests like this one, which was let in, cannot all be let in. None if that is
-        not sure: then ask for each of them."""
+        not sure: then the caller asks for each request."""
         batcher = self._batcher
         if batcher.apart.known and batcher.apart.holds(request, now):
             return None
@@ -112,18 +118,18 @@ class Admission:
                 self._gate.turned_away(now)
         return refused
 
-    def _look_around(self, calm: _Calm, request: Request, now: Seconds) -> None:
-        """Work out the bound again, since something has changed since the last closer look."""
+    def _renew_bound(self, bound: _Bound, request: Request, now: Seconds) -> None:
+        """Work out a bound again, since something has changed since it was worked out."""
         self._tell_gate(now)
         if request.tier == 0:
             self._gate.note_patience(request, now)
-        self._calm_down(calm, request.tier, now)
+        self._work_out_bound(bound, request.tier, now)
 
     def _look_closer(self, request: Request, now: Seconds) -> Refused | None:
         self._tell_gate(now)
         was_mixed = self._gate.is_mixed(now)
-        calm = self._calm[request.tier]
-        refused: Refused | None = refusal(self._batcher, self._rules, request, now, calm.overtaken)
+        bound = self._bounds[request.tier]
+        refused: Refused | None = refusal(self._batcher, self._rules, request, now, bound.overtaken)
         if refused is None:
             refused = self._gate.refusal(request, now)
         elif request.tier == 0 and isinstance(refused, Overloaded):
@@ -132,28 +138,28 @@ class Admission:
         if refused is not None:
             self._batcher.refused[request.tier] += 1
             return refused
-        self._note_overtaking(calm, request, now)
-        calm.more -= 1
-        if calm.changes < 0 or self._batcher.depth.total >= calm.again:
-            self._calm_down(calm, request.tier, now)
+        self._note_overtaking(bound, request, now)
+        bound.more -= 1
+        if bound.changes < 0 or self._batcher.depth.total >= bound.again:
+            self._work_out_bound(bound, request.tier, now)
         return None
 
-    def _note_overtaking(self, calm: _Calm, request: Request, now: Seconds) -> None:
+    def _note_overtaking(self, bound: _Bound, request: Request, now: Seconds) -> None:
         """Measure how much of the queue of its tier this request goes before."""
         waiting, rate = self._batcher.depth.by_tier[request.tier], own_capacity(self._batcher)
         if waiting and rate:
             before = 1.0 - in_turn(self._batcher, request) / waiting
             if before > 0.0:
-                calm.overtaking.add(now, before / rate)
+                bound.overtaking.add(now, before / rate)
 
     def _tell_gate(self, now: Seconds) -> None:
         """Tell the tier gate of the requests that were let in without asking it."""
         was_mixed = self._gate.is_mixed(now)
-        for tier, calm in enumerate(self._calm):
-            if calm.let_in:
-                self._gate.let_in(tier, calm.let_in, now)
-                calm.more -= calm.let_in
-                calm.let_in = 0
+        for tier, bound in enumerate(self._bounds):
+            if bound.untold:
+                self._gate.let_in(tier, bound.untold, now)
+                bound.more -= bound.untold
+                bound.untold = 0
         self._mind_tiers(was_mixed, now)
 
     def _mind_tiers(self, was_mixed: bool, now: Seconds) -> None:
@@ -163,25 +169,25 @@ class Admission:
             self._forget_bounds()
 
     def _forget_bounds(self) -> None:
-        for calm in self._calm:
-            calm.changes, calm.waiting = -1, 0.0
+        for bound in self._bounds:
+            bound.changes, bound.waiting = -1, 0.0
 
-    def _calm_down(self, calm: _Calm, tier: int, now: Seconds) -> None:
+    def _work_out_bound(self, bound: _Bound, tier: int, now: Seconds) -> None:
         """Work out the bound for a tier."""
         batcher, gate = self._batcher, self._gate
         curve, fleet = batcher.curve, batcher.fleet
-        calm.changes = batcher.changes
+        bound.changes = batcher.changes
         # The bound is worked out for twice as many as wait now: the more may wait, the more time each must have.
-        calm.again = 2 * (batcher.waiting + curve.best_size)
-        calm.waiting = 0.0
-        before = calm.overtaking.rate(now) + gate.kept_from(tier, now) + batcher.used_up(now)
-        calm.overtaken = min(1.0 - LEAST_LEFT, before)
+        bound.again = 2 * (batcher.waiting + curve.best_size)
+        bound.waiting = 0.0
+        before = bound.overtaking.rate(now) + gate.kept_from(tier, now) + batcher.used_up(now)
+        bound.overtaken = min(1.0 - LEAST_LEFT, before)
         if not (fleet.healthy or fleet.loan) or batcher.lanes.crowded:
             return
-        most, calm.more = gate.room(tier, now)
-        waiting = min(calm.again, most, self._max_queue)
+        most, bound.more = gate.room(tier, now)
+        waiting = min(bound.again, most, self._max_queue)
         # A request with this much time is in time even behind everything that waits, if all workers just started.
-        rate = curve.best_size * fleet.reach * (1.0 - calm.overtaken)
+        rate = curve.best_size * fleet.reach * (1.0 - bound.overtaken)
         last = curve.worst + curve.best_seconds * waiting / (rate * SURE)
-        calm.needs = max(last, gate.needs(tier, waiting, now))
-        calm.waiting = waiting - batcher.delivery.waiting
+        bound.needs = max(last, gate.needs(tier, waiting, now))
+        bound.waiting = waiting - batcher.delivery.waiting

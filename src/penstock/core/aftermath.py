@@ -36,6 +36,8 @@ HUNG = 3  # batches that ran out of time in a row, on whichever worker: then no 
 
 
 class Aftermath:
+    """Takes in the ends of one batcher's batches. It changes the parts of that batcher, and sends nothing."""
+
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._ids, self._curve, self._fleet, self._lanes = parts.ids, parts.curve, parts.fleet, parts.lanes
@@ -150,10 +152,10 @@ class Aftermath:
             Reply(request, success, output, None, execution)
             for request, output in zip(batch.requests, outputs, strict=True)
         ]
-        for place, failure in (result.failures or {}).items():
-            request = batch.requests[place]
+        for position, failure in (result.failures or {}).items():
+            request = batch.requests[position]
             note_attempt(request, attempt_of(failure, worker.id, batch.size, now))
-            replies[place] = reply = given_up(request, failure)
+            replies[position] = reply = given_up(request, failure)
             self._effects.given_up.append(reply)
         self._effects.replies += replies
 
@@ -197,9 +199,8 @@ class Aftermath:
         if failure.code == BackendTimeout.code:
             self._hung(worker, batch, now)
         elif (batch.retry or batch.apart) and failure.code == BatchRejected.code:
-            self._fleet.refused(
-                worker
-            )  # what failed before, or was likely to fail, tells of the batch and not of its worker
+            # A batch that failed before, or was likely to fail, tells nothing of its worker.
+            self._fleet.refused(worker)
         else:
             self._fleet.failed(worker, now, at_once=False)
         self._retry_later(worker, batch, failure, now)

@@ -10,6 +10,7 @@ is handed ahead that would not go just so in a moment:
 - Its worker is at home, can take a batch while it runs one, has answered since it started, has failed nothing since
   it last succeeded, is not nearly full, and runs nothing that is tried again or feared.
 - No worker is idle, no retry waits, and nobody is set apart. Those go first, and want workers that are idle.
+- No worker has smaller batches for want of memory, and the batcher is not about to end.
 - Where batchers share the workers, a batcher has batches ahead at no more workers than its share. A worker that is
   handed batch after batch works for nobody else. Requests have waited for `ASKED`, so that the credit of an idle
   worker would have come.
@@ -31,12 +32,13 @@ EASY = 0.8  # a worker that is fuller than this may be about to pause, and takes
 
 
 class Ahead:
+    """Decides for one batcher which worker is handed a batch ahead."""
+
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._fleet, self._curve = parts.fleet, parts.curve
-        self._wanting_since: Seconds = (
-            inf  # when requests began to wait while no worker was idle; inf: they do not
-        )
+        # When requests began to wait while no worker was idle; inf: none waits so.
+        self._wanting_since: Seconds = inf
 
     def notice(self, now: Seconds, *, waiting: bool) -> None:
         """Take in whether requests wait, and whether a worker is idle. To be called at each step."""
@@ -94,7 +96,7 @@ class Ahead:
         `limit`: the largest batch it may have."""
         ends = self._ends(worker)
         if now > ends + LEAD:
-            return inf  # it is late, and nobody knows by how much
+            return inf  # the worker is late, and nobody knows by how much
         curve = lane.curve
         # No larger batch is better, also not to drain a queue.
         full = max(curve.best_size, curve.best_of(limit), curve.most_of(limit, far_behind=False))

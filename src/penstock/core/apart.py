@@ -1,15 +1,16 @@
 """Culprits, whose requests spoil batches, are set apart: their requests run in batches of their own for a while.
 
-The `Batcher` asks whether the sender of a request is set apart, `sealing` takes batches from here, and `aftermath`
-tells how batches ended.
+`Admission`, the `Batcher` and `sealing` ask whether the sender of a request is set apart, and `refusal` how long
+its request would wait. `sealing` takes batches from here, `aftermath` tells how batches ended, and `caution` asks
+whose batches have ended workers.
 
 - A batch counts against a culprit if it fails with nobody else's requests in it, and these had failed before (on
   another worker where there is one). However often it is halved after that, it counts once.
 - Two such batches within a short while set a culprit apart. They are forgotten exponentially.
 - Nobody is set apart while nobody else asks. Only a few culprits are remembered at a time: if everybody's batches
   fail, no tenant is to blame.
-- A culprit's batches are halved when one fails and doubled when one succeeds. A culprit that sends nothing but
-  poison soon has its requests run one by one.
+- The size of a culprit's batches is halved when one fails and doubled when one succeeds. A culprit that sends
+  nothing but poison soon has its requests run one by one.
 - The failures of culprits are retried from a budget of their own.
 - All culprits together get a part of the workers' time: what would remain if the others asked for twice as much;
   or, if that is more, a fair part by the number of tenants that wait, at most half. Each batch of a culprit pushes
@@ -48,12 +49,13 @@ class _Record:
     __slots__ = ("_score", "_when", "feared", "size")
 
     def __init__(self, size: int) -> None:
-        self._score = 0.0
+        self._score = 0.0  # its spoilt batches at the time `_when`: the older they are, the less they count
         self._when: Seconds = 0.0
-        self.size = size  # requests in its next batch
+        self.size = size  # the most requests in its next batch
         self.feared = False  # a worker died or hung of what it sent
 
     def score(self, now: Seconds) -> float:
+        """How many spoilt batches count against it now."""
         return self._score * exp(min(0.0, self._when - now) / MEMORY)
 
     def add(self, now: Seconds) -> None:
@@ -87,10 +89,11 @@ class Apart:
         self._attempts = rules.retries.attempts
         self._latest: Culprit | None = None  # the culprit that asked last
         self._others_until: Seconds = -inf  # until when somebody other than the latest counts as asking
-        self._sweep_at: Seconds = 0.0
+        self._sweep_at: Seconds = 0.0  # when culprits with hardly any spoilt batches are next forgotten
 
     @property
     def waiting(self) -> int:
+        """How many requests of culprits wait, retries included."""
         return self.depth.total + self.delivery.waiting
 
     # ---- who is set apart ----------------------------------------------------------------------------------
@@ -158,6 +161,7 @@ class Apart:
     # ---- their batches -------------------------------------------------------------------------------------
 
     def add(self, request: Queued, now: Seconds) -> None:
+        """Take in a request of a culprit."""
         request.apart = True
         key = self.lanes.key_of(request)
         lane = self.lanes.get(key) or self.lanes.open(key)
@@ -175,6 +179,7 @@ class Apart:
         return min(waiting, key=lambda lane: lane.last_dispatch, default=None)
 
     def size_of(self, lane: Lane) -> int:
+        """How many requests the next batch of a culprit's lane may have."""
         record = self.known.get(lane.key[-1])
         return self._max_batch if record is None else record.size
 

@@ -1,7 +1,8 @@
 """How long to wait before trying again, and how often trying again is allowed.
 
-Batches that failed go by both (`delivery`). A slot whose backend died, and `penstock up` whose process died, go by
-`backoff`. These wait; here it is only calculated.
+The retries of batches go by both (`delivery`). Many others go by `backoff` alone: slots whose backend died,
+webhooks, the autoscaler, the simulator, and `penstock up`, which starts processes anew. The callers wait; here the
+time is only calculated.
 """
 
 from penstock.types import Seconds
@@ -25,8 +26,8 @@ class RetryBudget:
     def __init__(self, ratio: float, per_second: float, limit: float = 100.0) -> None:
         self._ratio = ratio
         self._per_second = per_second
-        self.limit = limit
-        self._tokens = limit
+        self.limit = limit  # the most retries that can be saved up
+        self._tokens = limit  # the retries that were left at the time `_last`
         self._last = 0.0
 
     def earn(self) -> None:

@@ -1,4 +1,5 @@
-"""How long a batch may run before its worker counts as hung. `sealing` sets this limit when it sends a batch.
+"""How long a batch may run before its worker counts as hung. `sealing` sets this limit when it sends a batch, and
+`aftermath` reports which batches ran out of time.
 
 A batch that hangs holds all its members, and they have little time. So the limit follows what batches usually take,
 and leaves time to find the member that hangs:
@@ -10,16 +11,17 @@ and leaves time to find the member that hangs:
 
 A size larger than any seen so far may take more time in proportion: stopping a good worker costs more than waiting.
 
-No limit is above `processing`. Each batch that runs out of time doubles the limits of those after it, and each that
-succeeds halves them again: if everything has become slow the GPU is the reason, and it would never be learned how
-slow it is if every batch were cut short.
+No limit is above `processing`. If several batches run out of time, each but the first doubles the limits of those
+after it, and each that succeeds halves them again: if everything has become slow the GPU is the reason, and it
+would never be learned how slow it is if every batch were cut short.
 """
 
 from penstock.core.estimator import GUARD, ServiceCurve
 from penstock.types import Seconds
 
-USUAL, SHORTEST = 5.0, 1.0  # times the learned time, and seconds at least
-SUSPECT, SHORTEST_SUSPECT = 3.0, 0.25  # the same for a part of a batch that hung
+# The limit of an ordinary batch, and of a part of a batch that hung: times the learned time, and seconds at least.
+USUAL, SHORTEST = 5.0, 1.0
+SUSPECT, SHORTEST_SUSPECT = 3.0, 0.25
 LEARNED = 8  # batches after which the learned time is believed
 
 

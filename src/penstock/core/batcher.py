@@ -1,11 +1,12 @@
 """The batcher of one model: requests and workers in, batches and outcomes out.
 
-Events (each O(log n)):   offer  withdraw  finished  drain  worker_ready  worker_gone  worker_removed
-                          worker_loading
+Events (each O(log n)):   offer  offer_more  withdraw  finished  drain  worker_ready  worker_warmed
+                          worker_loading  worker_gone  worker_removed
 where workers are shared: worker_known  worker_lent  worker_doubted  worker_takes  other_zones_lend
 Decision:                 step(now) → what to send, what to answer, and when to ask again
 
-`runtime/pump.py` passes on the events and carries out what `step` returns. The simulator does the same.
+`runtime/pump.py` passes on the events and carries out what `step` returns. Over a bus `cluster` tells some events
+itself: which workers there are, and what other zones lend. The simulator does all of this in virtual time.
 
 Rules
 - A batch is sealed only for an idle worker: until then the queue is the batch. One that is full anyway may be
@@ -44,6 +45,8 @@ from penstock.types import (
 
 
 class Batcher:
+    """Decides for one model, by the rules above. Nothing happens between two calls."""
+
     def __init__(self, rules: BatchingRules) -> None:
         self.rules = rules
         self.parts = parts = Parts(rules)
@@ -77,6 +80,7 @@ class Batcher:
         return self.depth.total + self.delivery.waiting + self.apart.waiting
 
     def rate(self, now: Seconds) -> float:
+        """Arrivals a second, in all lanes."""
         return sum(lane.meter.rate(now) for lane in self.lanes.values())
 
     def has_room_for(self, request: Request) -> bool:
@@ -195,7 +199,7 @@ class Batcher:
     def worker_takes(self, worker: WorkerId, *, one_at_a_time: bool, abroad: bool = False) -> None:
         """Note whether the worker may be handed a batch while it runs one, and whether it is in another zone."""
         self.fleet.workers.setdefault(worker, Worker(worker)).one_at_a_time = one_at_a_time
-        self.fleet.is_in_zone(worker, abroad=abroad)
+        self.fleet.note_zone(worker, abroad=abroad)
 
     def other_zones_lend(self, workers: float, *, ours: float = 0.0) -> None:
         """Batchers of our zone may count on so many workers of other zones, all together. `ours`: on so many of our
@@ -213,7 +217,7 @@ class Batcher:
         self.changes += 1
         self.fleet.gone(worker_id, back_at)
         worker = self.fleet.workers[worker_id]
-        worker.met.clear()  # it comes back as a new process, to which every size is new
+        worker.met.clear()  # a worker comes back as a new process, to which every size is new
         self._aftermath.take_back(worker, now)
         if worker.batch is not None:
             self._aftermath.end(worker, worker.batch, WORKER_LOST, now)

@@ -1,7 +1,8 @@
 """What was measured of batches, by size. The service curve (`estimator`), which says how long a batch of n takes,
 notes each batch here and is drawn through the means.
 
-Each size up to 8 has a bucket of its own. From there on, four buckets hold the sizes of an octave (a doubling).
+Each size up to 8 has a bucket of its own. From there on, four buckets hold the sizes of an octave (a doubling), and
+the power of two at its end has one of its own.
 """
 
 from typing import NamedTuple
@@ -24,24 +25,27 @@ class Bucket:
     def __init__(self, began: int) -> None:
         self.began = began  # how many samples of all sizes there were before its first
         self.count = 0  # batches, first runs left out
-        self.size = 0.0
-        self.seconds: Seconds = 0.0
+        self.size = 0.0  # the mean size of these batches
+        self.seconds: Seconds = 0.0  # the mean time of these batches
         self.firsts = 0  # first runs
-        self.first_seconds: Seconds = 0.0
-        self._first_size = 0.0
+        self.first_seconds: Seconds = 0.0  # the mean time of first runs
+        self._first_size = 0.0  # the mean size of first runs
         self.touched = 0  # how many samples of all sizes there were when it was last used
 
     @property
     def known(self) -> bool:
+        """Whether enough batches were seen to believe the mean."""
         return self.count >= KNOWN
 
     def add(self, size: int, seconds: Seconds, weight: float) -> None:
+        """Take in a batch. `weight`: how much it counts in the means, at least."""
         self.count += 1
         weight = max(1.0 / self.count, weight)
         self.size += weight * (size - self.size)
         self.seconds += weight * (seconds - self.seconds)
 
     def add_first(self, size: int, seconds: Seconds) -> None:
+        """Take in the first run of a size."""
         self.firsts += 1
         weight = max(1.0 / self.firsts, NEWEST)
         self._first_size += weight * (size - self._first_size)
@@ -78,6 +82,7 @@ class Pool(NamedTuple):
     last: float  # its largest size
 
     def joined(self, after: "Pool") -> "Pool":
+        """This pool and the next one, taken together."""
         weight = self.weight + after.weight
         seconds = (self.seconds * self.weight + after.seconds * after.weight) / weight
         return Pool(weight, self.samples + after.samples, seconds, self.first, after.last)
@@ -96,7 +101,8 @@ def in_order(buckets: dict[int, Bucket], now: int, shape: Seconds, *, uneven: bo
 
 
 def _telling(buckets: dict[int, Bucket]) -> list[int]:
-    """In order, without those that were only run for the first time and lie between others: these tell more."""
+    """The numbers of the buckets, in order. A bucket with nothing but first runs is left out if it lies between
+    others, since these tell more."""
     known = [key for key, bucket in buckets.items() if bucket.count]
     first, last = min(known, default=0), max(known, default=0)
     return [key for key in sorted(buckets) if buckets[key].count or not first < key < last]

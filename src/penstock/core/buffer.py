@@ -1,15 +1,16 @@
-"""What waits in one lane (the requests that may share a batch), and who goes first. Each lane has one: the
-`Batcher` adds requests to it, and `sealing` takes from it those of the next batch.
+"""What waits in one lane (the requests that may share a batch), and who goes first. Each lane has one buffer. The
+`Batcher` adds requests to it, and in the lanes of culprits `apart` does; `sealing` takes those of the next batch.
 
 Order: tier, then tenant, then earliest deadline.
-- Tiers are strict, or weighted: each tier's virtual time advances by cost / weight as it is served, and the
-  tier that is furthest behind goes next. Ageing raises the weight of a tier whose next one has waited long.
+- Tiers are strict, or weighted: each tier's virtual time advances by cost / weight as it is served, and the tier
+  with the least virtual time goes next. Ageing raises the weight of a tier whose next request has waited long.
 - Tenants of a tier share it evenly by the same rule, whatever each has queued: see `tier`.
 - A tenant's own requests go earliest deadline first.
 
-Removal is lazy: a request that was taken, cancelled or expired is *dead*: its `waiting` is cleared, and it is
-skipped wherever it still stands. If the dead outnumber the others by far, everything is compacted. So every
-operation is O(log n) amortised and memory is bounded by four times what waits.
+Removal is lazy. A request that was taken, cancelled or expired no longer waits: its `waiting` is cleared, and it
+counts as *dead* in the queues of this folder. It is skipped wherever it still stands. If the dead outnumber the
+others by far, all of them are dropped. So every operation is O(log n) amortised, and memory is bounded by about
+four times what waits.
 """
 
 from collections.abc import Sequence
@@ -31,8 +32,8 @@ class TierRules:
     """How tiers share a lane; index is the tier's rank, 0 served first."""
 
     weights: tuple[float, ...] = (8.0, 4.0, 1.0)
-    strict: bool = False
-    ageing: Seconds = 1.0  # a tier's weight doubles when the next one of it has waited this long
+    strict: bool = False  # whether the best tier in which anything waits always goes first
+    ageing: Seconds = 1.0  # a tier's weight has doubled when its next request has waited this long
 
 
 class Depth:
@@ -47,6 +48,8 @@ class Depth:
 
 
 class Buffer:
+    """The requests that wait in one lane."""
+
     __slots__ = ("_clock", "_dearest", "_depth", "_rules", "_tiers", "cost", "waiting")
 
     def __init__(self, rules: TierRules, depth: Depth, *, padded: bool = False) -> None:
@@ -66,6 +69,7 @@ class Buffer:
             tier.weight = weight
 
     def push(self, request: Queued) -> None:
+        """Take in a request."""
         request.waiting = True
         rank, depth = request.tier, self._depth
         tier = self._tiers[rank]
@@ -81,7 +85,8 @@ class Buffer:
         depth.bytes += len(request.input)
 
     def extend(self, requests: Sequence[Queued]) -> None:
-        """Take in more requests of a tenant and a tier that has one waiting. They are in order, by both limits."""
+        """Take in more requests of a tenant and a tier that has one waiting. They are in the order of their
+        deadlines, and of the limits of their waits."""
         number, rank, depth, size = len(requests), requests[0].tier, self._depth, 0
         for request in requests:
             request.waiting = True
@@ -137,6 +142,7 @@ class Buffer:
         return sum([len(tier.tenants) for tier in self._tiers])
 
     def oldest(self) -> Queued | None:
+        """The request that came first of those that wait; None if none does."""
         found: Queued | None = None
         for tier in self._tiers:
             if tier.waiting:
@@ -167,6 +173,7 @@ class Buffer:
         return found
 
     def best_tier(self) -> int:
+        """The best tier in which anything waits; the number of tiers if nothing does."""
         for rank, tier in enumerate(self._tiers):
             if tier.waiting:
                 return rank
@@ -199,15 +206,15 @@ class Buffer:
         return taken
 
     def _next_tier(self, left: int) -> tuple[int, float, int]:
-        """Returns the tier that is furthest behind, the virtual time at which the next tier has its turn, and how
-        many requests of the first go in a row even beyond that. While many places are left in the batch, the other
-        tiers catch up before its end, so whose turn it is need not be asked for each request."""
-        best, behind, until, weights = -1, inf, inf, 0.0
+        """Returns the tier whose turn it is, the virtual time at which another has its turn, and how many requests
+        of the first go in a row even beyond that. `left`: how many requests are still to be taken. While these are
+        many, the other tiers catch up before the batch is full, so the turn need not be asked for each request."""
+        best, least, until, weights = -1, inf, inf, 0.0
         for rank, tier in enumerate(self._tiers):
             if tier.waiting:
                 weights += tier.weight
-                if best < 0 or tier.virtual < behind:
-                    best, behind, until = rank, tier.virtual, behind
+                if best < 0 or tier.virtual < least:
+                    best, least, until = rank, tier.virtual, least
                     if self._rules.strict:
                         break
                 elif tier.virtual < until:

@@ -1,10 +1,11 @@
-"""Requests in the order they came, and which of them runs out of time first. The requests of each tier of a lane
-stand in one of these, beside the order in which they are served.
+"""Requests in the order they came, and which of them runs out of time first. The requests of one tier of a lane
+stand in one `ByUrgency`, beside the order in which they are served (`tier`).
 
 Most requests have the same time limits: the first to come then also runs out of time first, and one queue tells
 both. Once a request comes whose time is up before that of an earlier one, two more queues are kept beside the
 first. They are two, because a request has two limits (for its wait and for its answer), and which of them is up
 first depends on how long a batch takes at the moment.
+
 A request that no longer waits is called dead, and is dropped when it comes to the front.
 """
 
@@ -34,6 +35,7 @@ class ByUrgency:
         return max(length, len(self._deadlines), len(self._expiries))
 
     def push(self, request: Queued) -> None:
+        """Take in the request that came last."""
         requests = self._requests
         if self._deadlines is not None:
             self._sort_in(request)
@@ -45,7 +47,7 @@ class ByUrgency:
         requests.append(request)
 
     def extend(self, requests: Sequence[Queued]) -> None:
-        """Take in requests that are in order among themselves, by both limits."""
+        """Take in requests that are in order among themselves, by deadline and by the limit of the wait."""
         first, mine = requests[0], self._requests
         last = mine[-1] if mine else first
         if self._deadlines is None and first.deadline >= last.deadline and first.expires >= last.expires:
@@ -68,6 +70,7 @@ class ByUrgency:
         self._expiries.push((request.expires, self._sequence, request))
 
     def oldest(self) -> Queued | None:
+        """The request that came first of those that wait; None if none does."""
         requests = self._requests
         while requests and not requests[0].waiting:
             requests.popleft()
@@ -78,7 +81,7 @@ class ByUrgency:
         return next(request for request in reversed(self._requests) if request.waiting)
 
     def most_urgent(self, horizon: Seconds) -> Queued | None:
-        """The request whose time runs out first, if a batch takes `horizon`."""
+        """The request whose time runs out first, if a batch takes `horizon`. None if nothing waits."""
         if self._deadlines is None or self._expiries is None:
             return self.oldest()
         by_deadline, by_expiry = self._deadlines.first(), self._expiries.first()

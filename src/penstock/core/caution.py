@@ -4,7 +4,7 @@ Such a batch is risky: a worker died or hung with its requests in hand, or its t
 tried again, since a worker may also die of something else. If it took the last worker and ended that too, everybody
 would have to wait until one is started anew.
 
-- A worker is well if it is ready and has no risky batch in hand. A shared one that was lost with a batch is well
+- A worker is well if it is ready and has no risky batch in hand. A shared worker that was lost with a batch is well
   again when its credit is taken, or after a while: nobody tells when it is back.
 - A risky batch goes while another worker is well, or if there is only one worker at all.
 - Otherwise it waits for half of the time that it can spare. A batch that may have to be split several more times
@@ -76,7 +76,7 @@ class Caution:
         culprits = {culprit(request) for request in batch.requests}
         if len(culprits) == 1 and self._apart.is_feared(culprits.pop(), now):
             return again
-        # Half of the time that it can spare is shared out among this wait and those that may follow.
+        # Half of the time that the batch can spare is divided among this wait and those that may follow.
         tries = 1 + splits(batch)
         left = retry.deadline - retry.start - tries * retry.parts * self._curve(batch.size)
         until = retry.start + left / (2 * tries)

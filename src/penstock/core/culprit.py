@@ -15,6 +15,7 @@ Culprit = str | int
 
 
 def culprit(request: Request) -> Culprit:
+    """Who is to blame if this request does harm."""
     return request.tenant or crc32(request.input)
 
 

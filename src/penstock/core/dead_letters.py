@@ -21,7 +21,7 @@ def is_dead(reply: GivenUp, attempts: int) -> bool:
     no dead letter: sent again, it would be served.
     """
     if not reply.history:
-        return False  # it was never on a worker: its backend wanted it later than its deadline
+        return False  # the request was never on a worker: a backend wanted it later than its deadline
     last = reply.history[-1]
     if last.code == BatchRejected.code and (last.batch_size == 1 or not last.splittable):
         return True  # the backend lives, and refused this very request

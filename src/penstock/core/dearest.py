@@ -20,7 +20,7 @@ class Dearest:
         self._sequence = 0
 
     def __len__(self) -> int:
-        """How many stand here, the dead included."""
+        """How many requests stand here, the dead included."""
         return len(self._heap)
 
     def push(self, request: Queued) -> None:
@@ -29,14 +29,14 @@ class Dearest:
 
     @property
     def cost(self) -> float:
-        """Of the dearest that waits; 0 if nobody does."""
+        """What the dearest request that waits costs; 0 if none waits."""
         heap = self._heap
         while heap and not heap[0][2].waiting:
             heappop(heap)
         return -heap[0][0] if heap else 0.0
 
     def tidy(self, waiting: int) -> None:
-        """Drop the dead, if there are many beside so many that wait."""
+        """Drop the dead if they outnumber the requests that wait by far. `waiting`: how many wait."""
         if len(self._heap) > 4 * waiting + SLACK:
             self._heap = [entry for entry in self._heap if entry[2].waiting]
             heapify(self._heap)

@@ -41,18 +41,22 @@ REFUSALS = (BatchRejected.code, BackendOutOfMemory.code)
 
 @dataclass(frozen=True, slots=True)
 class RetryRules:
-    attempts: int = 3
-    base: Seconds = 0.05
-    longest: Seconds = 1.0
-    budget_ratio: float = 0.2
-    budget_per_second: float = 10.0
+    """How often, and how soon, failed batches are tried again."""
+
+    attempts: int = 3  # how often a request is executed at most
+    base: Seconds = 0.05  # about how long the first back-off is
+    longest: Seconds = 1.0  # how long a back-off is at most
+    budget_ratio: float = 0.2  # retries that each fresh batch adds to the budget
+    budget_per_second: float = 10.0  # retries that each second adds to the budget
 
 
 def attempt_of(failure: Failure, worker: str, size: int, now: Seconds) -> Attempt:
+    """How a batch failed, as an entry of its members' histories."""
     return Attempt(now, failure.code, failure.message, failure.details, worker, size, failure.splittable)
 
 
 def note_attempt(request: Queued, attempt: Attempt) -> None:
+    """Add a failed batch to the history of one of its members."""
     request.executions += 1
     request.history = (*request.history, attempt)
 
@@ -61,9 +65,8 @@ def note_failure(batch: Sealed, failure: Failure, now: Seconds) -> Failure:
     """Add a failure to the history of each member. Returns the failure that members are told. Its details may quote
     the input of one member, so only a request that was alone is told them."""
     told = failure if batch.size == 1 else replace(failure, details="")
-    attempt = attempt_of(
-        told, batch.avoid or "", batch.size, now
-    )  # avoid: the worker that has just failed it
+    worker = batch.avoid or ""  # the worker that has just failed it
+    attempt = attempt_of(told, worker, batch.size, now)
     for request in batch.requests:
         note_attempt(request, attempt)
         without_queue_limit(request)
@@ -78,6 +81,7 @@ def without_queue_limit(request: Queued) -> None:
 
 
 def given_up(request: Queued, told: Failure) -> GivenUp:
+    """The reply to a request that failed for good. `told`: the failure that its asker is told."""
     return GivenUp(
         request, Outcome.FAILED, failure=told, executions=request.executions, history=request.history
     )
@@ -88,7 +92,7 @@ class Retry:
     """A batch that waits to be tried again. `deadline` is the earliest among its members, kept so that nobody has
     to look at each."""
 
-    start: Seconds
+    start: Seconds  # when it may go
     batch: Sealed
     failure: Failure  # why the batch is retried
     parts: int  # how many parts the failed batch was split into
@@ -113,7 +117,7 @@ class Delivery:
         self._rules = rules
         self._retries: dict[int, Retry] = {}  # by batch id
         self.budget = RetryBudget(rules.budget_ratio, rules.budget_per_second)
-        self.waiting = 0
+        self.waiting = 0  # requests, in all batches
 
     def failed(
         self, batch: Sealed, failure: Failure, curve: ServiceCurve, next_id: int, now: Seconds
@@ -259,6 +263,7 @@ class Delivery:
         return due
 
     def take(self, batch: Sealed) -> Sealed:
+        """Take out a batch that goes now."""
         self.waiting -= batch.size
         del self._retries[batch.id]
         return batch

@@ -1,5 +1,5 @@
 """What is to be done after a decision. `Batcher.step` returns it; in a server `runtime/pump.py` sends and answers
-accordingly, and in the simulator `sim/kernel.py` plays it."""
+accordingly, and the simulator (`sim`) plays it."""
 
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ class Effects(Struct):
     # Batches that begin now. Those marked `ahead` are with their workers already.
     dispatches: list[tuple[WorkerId, Sealed]] = []
     replies: list[Reply] = []  # replies to give
-    # Those of the replies whose requests failed for good, for the dead letters.
+    # The replies among these to requests that failed for good: they may become dead letters.
     given_up: list[GivenUp] = []
     ended: list[Ended] = []  # batches that have ended, for the observers
     wake: Seconds | None = None  # when to call `step` again if nothing happens before

@@ -1,7 +1,7 @@
 """How long a batch of n takes, as learned from the batches that were run.
 
-Each batch that ended is reported here (`aftermath`). Whoever decides by time asks: the policies, the forecast of a
-request's wait, the time limits of batches.
+Each batch with outputs is reported here (`aftermath`), and so are those of a warm-up (`rehearsal`). Whoever decides
+by time asks: the policies, the forecast of a request's wait, the time limits of batches.
 
 The service curve is monotone by size and nothing else is assumed: real GPUs are flat up to a knee and then
 linear, so two numbers a + b·n would misplace the knee. Each size forgets exponentially, and one that nobody has
@@ -65,8 +65,8 @@ class ServiceCurve:
 
     def __init__(self, limit: int, sizes: Sizes = ANY) -> None:
         self.limit = limit  # the largest batch there is
-        self.sizes = sizes  # what is not one of these is padded, and takes as long as the next one
-        self.samples = 0
+        self.sizes = sizes  # a batch of another size is padded, and takes as long as the next of these
+        self.samples = 0  # batches that were learned from, first runs included
         self.shape = ShapeCost()  # what the first run of a size costs
         # What follows is asked for more often than it changes, so it is kept and not computed.
         self.single = 0.0  # seconds for a batch of one
@@ -78,14 +78,15 @@ class ServiceCurve:
         # Seconds until a full batch that was just sent is over, and the one after it, with guard.
         self.worst = 0.0
         self._buckets: dict[int, Bucket] = {}
+        # The corners of the curve: sizes in ascending order, and the seconds that each takes.
         self._sizes: list[float] = []
         self._times: list[float] = []
-        self._best: list[
-            tuple[int, float]
-        ] = []  # for each of `_sizes`: the best size up to it, and its throughput
-        self._slope = 0.0  # past the largest batch seen
-        self._surprise = 0  # the side on which the last sample was far off
-        self._surprised_at = 0  # the sample since when all were off to that side
+        # For each of `_sizes`: the size up to it with the best throughput, and that throughput.
+        self._best: list[tuple[int, float]] = []
+        self._slope = 0.0  # seconds that each request more takes, past the largest batch seen
+        # Whether the last sample took far longer than expected (1), far less (-1), or neither (0).
+        self._surprise = 0
+        self._surprised_at = 0  # the number of the sample since which all were off to that side
 
     def reach(self, limit: int) -> None:
         """Take in that the largest batch there is has changed. What was learned stays."""

@@ -24,6 +24,7 @@ class Fingerprints:
         self._prefix = b"".join(b"%d:%b" % (len(part), part) for part in parts)
 
     def of(self, request: Request) -> bytes:
+        """The fingerprint of a request."""
         tenant = b"" if self._shared else request.tenant.encode()
         parameters = request.parameters
         return sha256(

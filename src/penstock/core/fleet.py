@@ -42,6 +42,8 @@ LEAST_SHARE = 0.01
 
 @dataclass(slots=True, eq=False)
 class Worker:
+    """One worker, as one batcher knows it."""
+
     id: WorkerId
     abroad: bool = False  # whether it is in another zone
     ready: bool = False
@@ -81,49 +83,35 @@ class Worker:
 
 
 class Fleet:
+    """The workers of one model, as one batcher counts on them."""
+
     __slots__ = (
-        "_busy",
-        "_busy_abroad",
-        "_cooldown",
-        "_failures",
-        "_handed",
-        "_idle",
-        "_ready",
-        "_ready_abroad",
-        "_resting",
-        "counted",
-        "everywhere",
-        "healthy",
-        "lends",
-        "loan",
-        "own",
-        "reach",
-        "share",
-        "shared",
+        "_busy", "_busy_abroad", "_cooldown", "_failures", "_handed", "_idle", "_ready", "_ready_abroad",
+        "_resting", "counted", "everywhere", "healthy", "lends", "loan", "own", "reach", "share", "shared",
         "workers",
-    )
+    )  # fmt: skip
 
     def __init__(self, breaker_failures: int, breaker_cooldown: Seconds, *, shared: bool = False) -> None:
         self.shared = shared
         self.share = 1.0  # the part of a shared fleet that this batcher may count on
         self.loan = 0.0  # how many workers abroad all batchers of this zone may count on
-        self.lends = 0.0  # how many at home other zones use
+        self.lends = 0.0  # how many workers at home other zones use
         self.workers: dict[WorkerId, Worker] = {}
-        self._ready = 0
-        self._ready_abroad = 0  # of them
+        self._ready = 0  # how many workers are ready
+        self._ready_abroad = 0  # how many workers abroad are ready
         # What follows is asked for more often than it changes, so it is kept and not computed.
         self.everywhere = 0  # how many workers are ready, and not resting with an open breaker
-        self.healthy = 0  # how many of them are at home
+        self.healthy = 0  # how many workers at home are ready, and not resting
         self.own = 0.0  # how many workers this batcher may count on, with those that are lent
-        self.reach = 1.0  # the same; if there are none, as if one were about to come
-        # How many workers at home this batcher may count on. If none is healthy, how many are lent; if there is
-        # none either, as if one were about to come.
+        self.reach = 1.0  # `own`; if that is 0, as if one worker were about to come
+        # How many workers at home this batcher may count on. If none is healthy, how many are lent; if none is lent
+        # either, as if one were about to come.
         self.counted = 1.0
         self._failures = breaker_failures
         self._cooldown = breaker_cooldown
         self._idle: dict[WorkerId, Worker] = {}  # idle workers, in the order they became idle
         self._busy: dict[WorkerId, Worker] = {}  # busy workers, in the order they started
-        self._busy_abroad = 0  # how many of them are abroad
+        self._busy_abroad = 0  # how many busy workers are abroad
         self._resting: dict[WorkerId, Worker] = {}  # workers that are ready, and whose breaker is open
         self._handed = 0  # how many busy workers have their next batch
 
@@ -157,6 +145,7 @@ class Fleet:
             self._idle.pop(worker_id, None)
 
     def gone(self, worker_id: WorkerId, back_at: Seconds | None) -> None:
+        """The worker takes nothing until it is known again. `back_at`: when it may be back, if anybody knows."""
         worker = self.workers.setdefault(worker_id, Worker(worker_id))
         self._ready -= worker.ready
         self._ready_abroad -= worker.ready and worker.abroad
@@ -193,6 +182,7 @@ class Fleet:
         return any(worker.ready and worker.batches for worker in self.workers.values())
 
     def remove(self, worker_id: WorkerId) -> None:
+        """The worker is never coming back."""
         self.gone(worker_id, None)
         del self.workers[worker_id]
 
@@ -229,6 +219,7 @@ class Fleet:
         return len(self._busy)
 
     def count_on(self, share: float) -> None:
+        """Count on this part of a shared fleet from now on."""
         self.share = share
         self._recount()
 
@@ -237,8 +228,8 @@ class Fleet:
         self.loan, self.lends = loan, lends
         self._recount()
 
-    def is_in_zone(self, worker_id: WorkerId, *, abroad: bool) -> None:
-        """Note where a worker is, before it is known to be ready. It never moves."""
+    def note_zone(self, worker_id: WorkerId, *, abroad: bool) -> None:
+        """Note whether a worker is abroad, before it is known to be ready. It never moves."""
         worker = self.workers.setdefault(worker_id, Worker(worker_id))
         if not worker.ready and worker.batch is None:
             worker.abroad = abroad
@@ -289,6 +280,7 @@ class Fleet:
         return [worker.id for worker in (self._resting if resting else self._idle).values() if worker.held]
 
     def assign(self, worker: Worker, batch: Sealed, now: Seconds) -> None:
+        """The idle worker has been given a batch."""
         del self._idle[worker.id]
         worker.batch = batch
         worker.started = now
@@ -297,6 +289,7 @@ class Fleet:
         self._busy_abroad += worker.abroad
 
     def release(self, worker_id: WorkerId, now: Seconds) -> Worker:
+        """The worker's batch in hand is over, or another worker's by now."""
         worker = self.workers[worker_id]
         worker.batch = None
         del self._busy[worker_id]
@@ -354,6 +347,7 @@ class Fleet:
         self._place(worker)
 
     def failed(self, worker: Worker, now: Seconds, *, at_once: bool) -> None:
+        """The worker failed its batch. `at_once`: open its breaker now, however few failures there were."""
         worker.failures += 1
         if at_once or worker.on_probation or worker.failures >= self._failures:
             longest = max(LONGEST_COOLDOWN, self._cooldown)

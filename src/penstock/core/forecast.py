@@ -5,13 +5,14 @@ request. What is ahead follows from the order of the buffer:
 - In its own tier: every waiting request of its own tenant. Of each other tenant it counts as many as its own has
   waiting, plus one, because tenants take turns. So a tenant with few waiting is not refused because another has
   filled the queue.
-- Under weighted tiers: the requests of its own tier, divided by that tier's share of the service.
+- Under weighted tiers: the requests of its own tier, divided by that tier's part of the service.
 - Under strict tiers: also every request of a better tier.
 Later requests may overtake a waiting one. `slower` is the part of the service (0 to 1) that goes to them; the
 expected wait is divided by 1 - `slower`.
 
-Admission refuses by it what would be late (`refusal`, `tier_gate`). A client that is refused is told
-`backlog_seconds`, and the metrics show `expected_wait`.
+`refusal` and `tier_gate` refuse by the forecast what would be late. A client whose request is refused because
+something is full, or because the server is about to end, is told `backlog_seconds`; over a bus batchers tell it the
+gateways for that. The metrics show `expected_wait`.
 """
 
 from typing import NamedTuple
@@ -28,6 +29,8 @@ UNKNOWN_BACKLOG = 1.0  # seconds: what is told where nobody can say how long the
 
 
 class Forecast(NamedTuple):
+    """What a request that arrives now can expect."""
+
     start: Seconds  # when a request arriving now can expect to be sent
     seconds: Seconds  # how long its batch should take, with guard
     drain_rate: float  # requests a second that leave at full batches

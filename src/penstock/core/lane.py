@@ -1,5 +1,6 @@
 """A lane: the requests for one model with one set of parameters. Only what shares a lane may share a batch. The
-`Batcher` puts requests into lanes; `sealing` takes batches from them."""
+`Batcher` puts requests into lanes, and `apart` those of culprits into lanes of their own. `sealing` takes batches
+from both."""
 
 from math import inf
 
@@ -22,6 +23,8 @@ MEMORY = 0.25  # seconds over which the rate of arrivals is taken, or three serv
 
 
 class Lane:
+    """One lane: what waits in it, and what was learned of its batches."""
+
     __slots__ = (
         "_learned",
         "_like_lengths",
@@ -40,10 +43,11 @@ class Lane:
         self.key = key
         self.buffer = Buffer(rules.tiers, depth, padded=rules.padded_cost)
         self.meter = ArrivalMeter(MEMORY)
-        self.last_dispatch: Seconds = -inf
+        self.last_dispatch: Seconds = -inf  # when its last batch was sent
         # When the most urgent request that waits must be on a worker at the latest.
         self.give_up: Seconds = inf
-        self.horizon: Seconds = 0.0  # how long a batch of the lane was then expected to take, with a guard
+        # How long a batch of the lane was expected to take, with a guard, when `give_up` was worked out.
+        self.horizon: Seconds = 0.0
         self.ahead_from = 0  # when so many wait, a busy worker may be handed its next batch; 0: never
         self._model_curve = model_curve
         self.own_curve = ServiceCurve(model_curve.limit, model_curve.sizes)
@@ -54,6 +58,8 @@ class Lane:
 
     @property
     def curve(self) -> ServiceCurve:
+        """How long its batches take: as its own batches say, if there were enough of late, otherwise as the
+        model's."""
         own, model = self.own_curve, self._model_curve
         fresh = self._like_lengths or model.samples - self._learned <= FORGOTTEN
         return own if fresh and own.samples >= TRUSTED else model
@@ -83,6 +89,7 @@ class Lanes(dict[LaneKey, Lane]):
         self._rules = rules
         self._depth = depth
         self._curve = curve
+        # Whether a request's parameters alone say which lane is its own.
         self.plain = not (rules.per_item_parameters or rules.group_lengths)
 
     def follow(self, rules: BatchingRules) -> None:
@@ -101,6 +108,7 @@ class Lanes(dict[LaneKey, Lane]):
 
     @property
     def limit(self) -> int:
+        """How many lanes there may be."""
         return self._rules.max_lanes
 
     @property
@@ -109,12 +117,14 @@ class Lanes(dict[LaneKey, Lane]):
         return len(self) >= self.limit - int(ROOM * self.limit)
 
     def key_of(self, request: Request) -> LaneKey:
+        """The key of a request's lane."""
         if self.plain:  # the usual case, and asked for every request
             return request.parameters, 0
         rules = self._rules
         return lane_key(request, per_item=rules.per_item_parameters, group_lengths=rules.group_lengths)
 
     def has_room_for(self, request: Request) -> bool:
+        """Whether a request's lane exists, or one could be opened for it."""
         return (
             len(self) < self._rules.max_lanes
             or self.key_of(request) in self
@@ -122,6 +132,7 @@ class Lanes(dict[LaneKey, Lane]):
         )
 
     def open(self, key: LaneKey) -> Lane:
+        """Open a new lane. If there may be no more, an empty one is forgotten for it."""
         if len(self) >= self._rules.max_lanes:
             self._forget_an_empty_one()
         lane = self[key] = Lane(key, self._rules, self._depth, self._curve)

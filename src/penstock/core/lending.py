@@ -29,19 +29,21 @@ class ZoneLoad(NamedTuple):
 
     @property
     def spare(self) -> float:
+        """How many workers the zone can lend."""
         return max(0.0, (1.0 - RESERVE) * self.workers - self.needed)
 
     @property
     def lacking(self) -> float:
+        """How many workers the zone needs from others now."""
         return max(0.0, self.needed - self.workers) if self.late or not self.workers else 0.0
 
 
 class Loan(NamedTuple):
     """What a zone borrows from others, and lends them."""
 
-    workers: float  # that may be counted on, by all batchers of the zone together
+    workers: float  # how many workers of others all batchers of the zone together may count on
     zones: tuple[str, ...]  # the zones to ask, the one with the most to spare first
-    lends: float = 0.0  # workers of its own that others use
+    lends: float = 0.0  # how many workers of its own others use
 
 
 NOTHING = Loan(0.0, ())

@@ -1,13 +1,18 @@
-"""Rates that are measured as requests arrive. Each lane (requests that may share a batch) has an `ArrivalMeter`, by
-which the policies tell how soon a batch fills. Admission counts with a `RateMeter` how much each tier has asked and
-had."""
+"""Rates that are measured as things happen, forgotten exponentially. The time is an argument.
+
+Each lane (requests that may share a batch) has an `ArrivalMeter`, by which the policies tell how soon a batch
+fills. A `RateMeter` counts anything else: `tier_gate` what each tier has had and what the best has asked,
+`admission` what overtakes waiting requests, and `parts` the time that went to batches that were refused or set
+apart. What these three count is workers' time, so their rates are parts of the capacity.
+"""
 
 from math import exp, sqrt
 
-GRAIN = 1 / 256  # of a window: arrivals that are closer together than this count as simultaneous
+# Each of these three is a part of a meter's window.
+GRAIN = 1 / 256  # arrivals that are closer together than this count as simultaneous
+BURST = 0.08  # arrivals that are closer together than this are of one burst
+RECENT = 0.25  # the arrivals of so long tell whether the rate has risen
 YOUNG = 4.0  # windows after which it no longer matters when a meter began
-BURST = 0.08  # of the window: arrivals that are closer together than this are of one burst
-RECENT = 0.25  # of the window: arrivals of that time tell that the rate has risen
 REMEMBERED = 500.0  # arrivals over which the rate in bursts is averaged
 
 
@@ -17,9 +22,10 @@ class RateMeter:
     __slots__ = ("_count", "_last", "_next", "window")
 
     def __init__(self, window: float = 0.25) -> None:
-        self.window = window
-        self._count = 0.0
-        self._last = self._next = 0.0
+        self.window = window  # seconds after which an arrival counts for a third
+        self._count = 0.0  # arrivals, as they count at the time `_last`
+        self._last = 0.0
+        self._next = 0.0  # until then no time has to be taken off the count
 
     def add(self, now: float, number: float = 1.0) -> None:
         """Count arrivals at `now`. If `now` lies before the last arrival, as it may for a request that was long
@@ -45,10 +51,11 @@ class RateMeter:
         self._next = now + GRAIN * self.window
 
     def rate(self, now: float) -> float:
+        """What is counted in a second, by the last window or so."""
         return self._count * exp((self._last - now) / self.window) / self.window
 
     def room(self, rate: float) -> float:
-        """How many more may come, at whatever time, without the rate becoming more than `rate`."""
+        """How many more may come, however soon, without the rate becoming more than `rate`."""
         return rate * self.window - self._count
 
     def widen(self, window: float) -> None:
@@ -66,11 +73,11 @@ class ArrivalMeter(RateMeter):
     def __init__(self, window: float = 0.25) -> None:
         super().__init__(window)
         self.peak = 0.0  # the rate around an arrival, on average over the last few hundred
-        self._began: float | None = None
-        self._marked = 0.0  # `_count` as it was at `_last`
-        self._short = 0.0  # a count as `_count`, forgotten over a small part of the window
-        self._recent = 0.0  # likewise, over a larger part
-        self._seen = 0.0  # arrivals in all, as far as they are remembered
+        self._began: float | None = None  # when the first arrival came
+        self._marked = 0.0  # `_count` before the arrivals since `_last`
+        self._short = 0.0  # arrivals, forgotten over `BURST` of the window
+        self._recent = 0.0  # arrivals, forgotten over `RECENT` of the window
+        self._seen = 0.0  # arrivals in all, at most `REMEMBERED`
 
     def _forget(self, now: float) -> None:
         self._look_back(now)

@@ -1,9 +1,11 @@
-"""Whether a batch has a size that its worker has never run, where each new size is dear once and any is allowed.
+"""Whether a batch may have a size that its worker has never run, where each new size is dear once and any is
+allowed.
 
 A new size makes all requests in the batch wait for what its first run costs. The other way is to send as many as
 fill the largest size that the worker has run, and the rest after them, in batches of that size:
 
-- If all n go together, each waits S(n) − S(run) longer, plus the cost of the new size.
+- If all n go together, each waits S(n) − S(run) longer, plus the cost of the new size. S(n) is how long a batch of
+  n takes, and `run` the largest size below n that the worker has run.
 - If the rest is kept, it waits for the batches before its own. The way with the smaller sum of waits is taken.
 - If the rest would then be too late, and nobody is late in the new size, all go.
 
@@ -46,6 +48,7 @@ def to_send(
 def _is_dear(
     run: int, waiting: int, seconds: Callable[[int], Seconds], cost: Seconds, patience: Seconds
 ) -> bool:
+    """Whether the sum of waits is larger if all go together in a new size. Never if only so all are in time."""
     rest, shorter = waiting - run, seconds(run)
     batches = ceil(rest / run)
     longer = seconds(waiting) - shorter + cost

@@ -1,8 +1,9 @@
-"""Requests sorted by one of their time limits, the earliest first: the queue of one tenant (`tier`), and the two in
-which those are found whose time is up (`by_urgency`).
+"""Requests sorted by one of their time limits, the earliest first: the queue of one tenant (`tier`), and the two
+queues in which `by_urgency` finds the requests whose time is up.
 
 They nearly always come in order, since most have the same time limits; then this is a plain queue and every
 operation is O(1). The few that come out of order go to a heap beside it, at O(log n).
+
 A request that no longer waits is called dead, and is dropped when it comes to the front.
 """
 
@@ -20,8 +21,8 @@ class Ordered:
     __slots__ = ("_heap", "_run")
 
     def __init__(self) -> None:
-        self._run: deque[Entry] = deque()
-        self._heap: list[Entry] = []
+        self._run: deque[Entry] = deque()  # the requests that came in order
+        self._heap: list[Entry] = []  # the requests that came out of order
 
     def __len__(self) -> int:
         """How many entries there are, the dead included."""
@@ -44,7 +45,7 @@ class Ordered:
                 self.push(entry)
 
     def first(self) -> Entry | None:
-        """The entry of the earliest request that waits."""
+        """The entry of the earliest request that waits; None if none does."""
         run, heap = self._run, self._heap
         while run and not run[0][2].waiting:
             run.popleft()
@@ -57,8 +58,8 @@ class Ordered:
         return run[0]
 
     def take(self, most: int, room: Room | None) -> list[Queued]:
-        """Take out the earliest requests that wait: `most` at most, and while there is room for the next. None for
-        `room`: there always is."""
+        """Take out the earliest requests that wait: `most` at most, and while there is room for the next. If `room`
+        is None there always is."""
         run, taken = self._run, list[Queued]()
         while len(taken) < most:
             request = run[0][2] if run and not self._heap else None
@@ -76,6 +77,7 @@ class Ordered:
         return taken
 
     def compact(self) -> None:
+        """Drop all the dead."""
         self._run = deque([entry for entry in self._run if entry[2].waiting])
         self._heap = [entry for entry in self._heap if entry[2].waiting]
         heapify(self._heap)

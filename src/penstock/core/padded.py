@@ -8,6 +8,7 @@ class PaddedShare:
     __slots__ = ("_padding", "_rows")
 
     def __init__(self) -> None:
+        # How many inputs were run, and how many of them were padding. Both fade with each batch.
         self._rows = self._padding = 0.0
 
     def add(self, rows: int, padding: int) -> None:

@@ -1,6 +1,6 @@
 """The parts that the batcher of one model is made of: its lanes (requests that may share a batch), its workers,
-what it has learned, what is tried again. The `Batcher` makes them once and hands them to `sealing`, `ahead` and
-`aftermath`, which all work on the same ones.
+what it has learned, what is tried again. The `Batcher` makes them once and hands them to `sealing`, `ahead`,
+`spill` and `aftermath`, which all work on the same ones.
 
 Each part has rules of its own. What is worked out from several parts is here.
 """
@@ -45,7 +45,7 @@ class Parts:
         self.apart = Apart(rules, self.curve)
         self.caution = Caution(self.fleet, self.apart, self.curve)
         self.safe_sizes = SafeSizes(rules.max_batch, rules.sizes)
-        self.draining = False
+        self.draining = False  # whether nothing new will come, so that no batch waits for more
         self.last_finish: Seconds = -inf  # when a batch was last over
         # The part of the workers' time that went to refused batches, and to those who are set apart.
         self.used_up = RateMeter(1.0)

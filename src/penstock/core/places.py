@@ -25,6 +25,7 @@ HEAD, TAIL = slice(None, 128), slice(-64, None)
 
 
 def glance(text: bytes) -> Glance:
+    """What an input looks like: its first and last bytes."""
     return text[HEAD] + text[TAIL]
 
 
@@ -35,7 +36,7 @@ class Places(Generic[Owner]):
 
     def __init__(self) -> None:
         self.glances: dict[Glance, int] = {}  # how many places look like each glance
-        self.taken: dict[Place, Owner] = {}
+        self.taken: dict[Place, Owner] = {}  # by place, what stands in it
 
     def get(self, place: Place) -> Owner | None:
         """The owner of a place; None if it is free."""

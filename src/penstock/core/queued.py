@@ -1,6 +1,6 @@
-"""A request and a batch as the batcher has them: with what only the batcher needs to know of them. Requests come
-into `core` as `Queued` and batches leave it as `Sealed`: the pump of a server (`runtime/pump.py`) hands them in and
-sends them out."""
+"""A request and a batch with what only the batcher needs to know. Requests come into `core` as `Queued` and batches
+leave it as `Sealed`: the pump of a server (`runtime/pump.py`) hands them in and sends them out, and the simulator
+(`sim`) plays both. Over a bus `cluster` makes requests and sends batches of these classes."""
 
 from dataclasses import dataclass
 

@@ -68,8 +68,9 @@ class TenantAccount:
     def _hold_to(self, limits: Limits) -> None:
         self.limits = limits
         self.limit = limits.requests_per_minute
-        self._burst = limits.burst
-        self._most = inf if limits.in_flight is None else limits.in_flight
+        self._burst = limits.burst  # how many may come at once
+        self._most = inf if limits.in_flight is None else limits.in_flight  # how many may be in flight
+        # The next request is looked at closely unless more than this remain.
         self._close_look_below: float = self.remaining
 
     def hold_to(self, limits: Limits, remaining: int) -> None:
@@ -90,9 +91,10 @@ class TenantAccount:
         return self.take_closely(now)
 
     def take_closely(self, now: Seconds) -> OverQuota | None:
+        """Do what `take` promises when a limit may be near."""
         self._catch_up()
         if now >= self._until:
-            self._turn(now)
+            self._begin_span(now)
         in_flight, limit, burst = self._in_flight, self.limit, self._burst
         if not in_flight:
             self._answered = self._waiting_since = now
@@ -160,7 +162,7 @@ class TenantAccount:
             self._ended = 0
         self._in_flight = max(0, in_flight - ended)
 
-    def _turn(self, now: Seconds) -> None:
+    def _begin_span(self, now: Seconds) -> None:
         """Begin a new span. What is older than a minute no longer counts."""
         limiter, window, span = self._limiter, self._window, int(now * SPANS)
         if self.generation != limiter.generation or now >= limiter.until:
@@ -232,15 +234,15 @@ class RateLimiter:
 
     def __init__(self, max_tenants: int = 100_000) -> None:
         self._most = max(1, max_tenants // 2)  # tenants of each generation
-        self._all: WeakValueDictionary[str, TenantAccount] = (
-            WeakValueDictionary()
-        )  # held below, or by an identity
+        # Every account that one of the generations below holds, or an identity or a request.
+        self._all: WeakValueDictionary[str, TenantAccount] = WeakValueDictionary()
+        # The two generations, each by tenant.
         self._young: dict[str, TenantAccount] = {}
         self._old: dict[str, TenantAccount] = {}
         # Accounts that are forgotten here; what they hold is let go little by little.
         self._idle: list[TenantAccount] = []
-        self._times: dict[int, Seconds] = {}
-        self.generation = 0
+        self._times: dict[int, Seconds] = {}  # by span, when it begins
+        self.generation = 0  # the number of the younger generation
         self.until = -inf  # when the younger generation will have had its minute
 
     def __len__(self) -> int:

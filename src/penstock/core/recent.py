@@ -14,8 +14,8 @@ class Recent:
     __slots__ = ("_counts", "_tenants")
 
     def __init__(self) -> None:
-        self._tenants: deque[str] = deque()
-        self._counts: dict[str, int] = {}
+        self._tenants: deque[str] = deque()  # the tenant of each remembered request, the latest last
+        self._counts: dict[str, int] = {}  # how many remembered requests each tenant has
 
     def add(self, tenant: str) -> None:
         tenants, counts = self._tenants, self._counts

@@ -2,7 +2,8 @@
 
 `Admission` asks this first, before it asks which part of the capacity a tier may have. A request that cannot make
 its deadline is refused when it arrives, and told after which time it could. The last part of the longest queue,
-`ROOM`, is for tenants that have less than an even share of it. The rules among tiers are in `tier_gate`.
+`ROOM`, is for tenants that have less than an even share of it. The rules among tiers are in `tier_gate`, which uses
+`is_full` and `too_long` of this file. Over a bus `cluster/gateway_room.py` keeps the same `ROOM` at each gateway.
 """
 
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ SET_APART = (
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRules:
+    """How much may wait at one batcher."""
+
     max_queue: int = 20_000
     max_queue_bytes: int = 512 * 2**20
 

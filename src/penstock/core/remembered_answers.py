@@ -19,7 +19,7 @@ Remembered = tuple[bytes, str, str | bytes, Seconds, Place]
 Owner = TypeVar("Owner")
 
 OVERHEAD = 800  # bytes that an answer counts for besides input and output
-LARGEST_PART = 16  # an answer above this part of all bytes would push out too many others
+LARGEST_PART = 1 / 16  # of all bytes: a larger answer is not kept, since it would push out too many others
 
 
 class RememberedAnswers(Generic[Owner]):
@@ -34,8 +34,8 @@ class RememberedAnswers(Generic[Owner]):
         # The answers, the oldest first, and also those whose place has been taken by another since.
         self._queue: deque[Remembered] = deque()
         self._max_entries, self._max_bytes = max_entries, max_bytes
-        self.largest = max_bytes // LARGEST_PART
-        self.bytes = 0
+        self.largest = int(max_bytes * LARGEST_PART)  # bytes that one answer may count for
+        self.bytes = 0  # what all answers count for
         self.evicted = 0  # answers that went before their time
 
     def put(

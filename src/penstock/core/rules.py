@@ -1,6 +1,6 @@
-"""The settings that one model's batcher goes by. They are made once from the configuration
-(`from_config/rules.py`), and by the benchmarks and the simulator; every part of the batcher reads them, and none
-changes them."""
+"""The settings that one model's batcher goes by. They are made from the configuration (`from_config/rules.py`), and
+by `advice` and the benchmarks. Every part of the batcher reads them, and none changes them; a batcher may be given
+others (`Batcher.follow`)."""
 
 from dataclasses import dataclass, field, replace
 from math import inf

@@ -28,9 +28,9 @@ Shape = int  # a class of lengths; 0 where lengths are not grouped
 
 @dataclass(slots=True)
 class _Limit:
-    size: int
-    wait: Seconds
-    trial_at: Seconds
+    size: int  # the largest batch that fits, as far as is known
+    wait: Seconds  # from a batch that did not fit to the next trial
+    trial_at: Seconds  # when a batch may next be larger than `size`
 
 
 class SafeSizes:
@@ -70,7 +70,7 @@ class SafeSizes:
         return self._sizes.fitting(size // 2) or int(self._sizes.padded(1))
 
     def did_not_fit(self, worker: WorkerId, shape: Shape, size: int, now: Seconds) -> None:
-        """`size`: the number of requests in a batch that did not fit."""
+        """Note that a batch did not fit. `size`: the number of its requests."""
         limit, size = self._limits.get((worker, shape)), int(self._sizes.padded(size))
         if limit is None:
             self._limits[worker, shape] = _Limit(self._half(size), FIRST_WAIT, now + FIRST_WAIT)
@@ -82,6 +82,7 @@ class SafeSizes:
         limit.trial_at = now + limit.wait
 
     def fitted(self, worker: WorkerId, shape: Shape, size: int, now: Seconds) -> None:
+        """Note that a batch fitted. `size`: the size that was run."""
         limit = self._limits.get((worker, shape))
         if limit is None or size <= limit.size:
             return

@@ -1,7 +1,7 @@
 """Which batches go now, and to which workers; whose time is over; and when to look again.
 
-The `Batcher` calls `step` once for each turn of its loop. That is one pass over retries, lanes and those who are
-set apart. It changes only the parts of its own batcher, and sends nothing: what is to go stands in the effects.
+The `Batcher` calls `step` whenever it is to decide. A step is one pass over retries, lanes and those who are set
+apart. It changes only the parts of its own batcher, and sends nothing: what is to go stands in the effects.
 """
 
 from math import inf
@@ -176,7 +176,7 @@ class Sealing:
         return wakes
 
     def _seal_ahead(self, lanes: list[Lane], now: Seconds, effects: Effects) -> Seconds:
-        """Hand full batches to workers that are about to be idle. Gives when to look again."""
+        """Hand full batches to workers that are about to be idle. Returns when to look again."""
         lanes = [lane for lane in lanes if lane.buffer.waiting]
         self._ahead.notice(now, waiting=bool(lanes))
         while (lanes := [lane for lane in lanes if lane.buffer.waiting]) and self._ahead.possible:
@@ -290,9 +290,8 @@ class Sealing:
 
     def _make_ready(self, batch: Sealed) -> None:
         """Say what its worker must know: parameters, and how long it may run."""
-        if (
-            self._rules.per_item_parameters
-        ):  # counted by the requests that are in it now: a retry may hold fewer than it was sealed with
+        if self._rules.per_item_parameters:
+            # One set for each request that is in the batch now: a retry may hold fewer than when it was sealed.
             parameters = (request.parameters or b"{}" for request in batch.requests)
             batch.parameters = b"[" + b",".join(parameters) + b"]"
         batch.hurried = batch.suspect and (batch.size > 1 or self._delivery.waiting > 0)

@@ -1,5 +1,5 @@
-"""What it costs a worker to run a size of batch for the first time. The service curve (`estimator`) has one of
-these.
+"""What it costs a worker to run a size of batch for the first time. Each service curve (`estimator`) has a
+`ShapeCost`, and tells it of first runs and later ones.
 
 The first batch of a size makes many GPUs compile, capture or plan something, which may take far longer than the
 batch. Later batches of the size do not take that time, so the service curve leaves it out and learns it here.
@@ -11,8 +11,9 @@ from statistics import median
 from penstock.types import Seconds
 
 REMEMBERED = 9  # pairs of a first run and a later one; the cost is their median
-DEAR = 0.5  # of a batch's time: if first runs take less than this more, they are learned like other batches
-UNEVEN = 0.1  # of a batch's time: costs that differ by more hide how long the batch itself took
+# Both are parts of a batch's time.
+DEAR = 0.5  # if first runs take longer by less than this, they are learned like other batches
+UNEVEN = 0.1  # costs of first runs that differ by more than this hide how long the batch itself took
 
 
 class ShapeCost:
@@ -21,9 +22,10 @@ class ShapeCost:
     __slots__ = ("_pairs", "dear", "seconds", "uneven")
 
     def __init__(self) -> None:
-        self.seconds: Seconds = 0.0
+        self.seconds: Seconds = 0.0  # by how much a first run takes longer
         self.dear = False  # whether first runs cost so much more that they say nothing of batches
         self.uneven = False  # whether they cost so differently that nothing is left to learn from one of them
+        # By how much each first run took longer than a later one, and how long the later one took.
         self._pairs: deque[tuple[Seconds, Seconds]] = deque(maxlen=REMEMBERED)
 
     @property

@@ -1,4 +1,4 @@
-"""Which sizes a batch may have, and how many requests go if their number is none of these.
+"""Which sizes a batch may have, and how many requests go if their number is not an allowed size.
 
 Some models are dear to run at a size for the first time, so they are run at a few sizes only. If the number that
 waits is not an allowed size, there are two ways. All go, padded to the next size: the last input is repeated, and
@@ -11,8 +11,8 @@ batch.
   batches would.
 - Exception: all go if the rest would otherwise be too late, and nobody is late in the padded batch.
 
-`sealing` asks this before it fills a batch. The service curve uses it too, since a padded batch takes as long as
-the size that is run.
+`sealing` asks this before it fills a batch, and `runtime/padding.py` pads it. The service curve (`estimator`) and
+the limits by memory (`safe_sizes`) go by the size that is run.
 """
 
 from bisect import bisect_left, bisect_right
@@ -30,15 +30,15 @@ class Sizes:
 
     def padded(self, size: float) -> float:
         """The size at which a batch of `size` is run. Beyond the largest size nothing is padded."""
-        place = bisect_left(self.allowed, size)
-        return size if place == len(self.allowed) else self.allowed[place]
+        index = bisect_left(self.allowed, size)
+        return size if index == len(self.allowed) else self.allowed[index]
 
     def fitting(self, size: float) -> int:
         """The largest allowed size that `size` requests fill; 0 if they fill none."""
         if not self.allowed:
             return int(size)
-        place = bisect_right(self.allowed, size)
-        return self.allowed[place - 1] if place else 0
+        index = bisect_right(self.allowed, size)
+        return self.allowed[index - 1] if index else 0
 
     def largest_in(self, room: float) -> int:
         """The largest allowed size for which there is room; the smallest, if there is room for none."""

@@ -1,5 +1,6 @@
 """When work may leave its zone. A batcher's requests run on workers of its zone, which are *at home*; those of
-other zones are *abroad*. `Batcher.wants_abroad` asks this while something waits that no idle worker can take.
+other zones are *abroad*. The `Batcher` asks this when it is to say whether it wants one more worker, and from where
+(`wants_worker`, `wants_abroad`). `sealing` looks again when the answer may change.
 
     no worker at home is healthy                                      it may leave
     the next worker at home is free too late for all that waits       it may leave
@@ -17,7 +18,7 @@ from penstock.core.parts import Parts
 from penstock.types import Seconds
 
 WAY = 0.1  # the part of a request's time that is kept for the way to another zone
-RETRY_WAY = 0.05  # seconds: the same for a batch that is tried again
+RETRY_WAY = 0.05  # seconds that are kept for the way of a batch that is tried again
 
 
 def late_at_home(parts: Parts, now: Seconds) -> bool:

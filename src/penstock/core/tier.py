@@ -1,12 +1,16 @@
 """The requests of one tier that wait in one lane: its tenants take turns, each with its earliest deadline first.
-The lane's `buffer` has one of these for each tier, and asks it whose request is next.
+The lane's `buffer` has one `Tier` for each tier, and asks it whose request is next.
 
 Whose turn it is goes by virtual time (start-time fair queueing): a tenant that was served comes again when the
-others have had as much, by cost, whatever each has queued. A tenant that comes, or comes again, is nearly always
-behind all others (always, where requests cost the same). So the turns are a plain queue, with a heap for the
-exceptions.
+others have had as much, by cost, whatever each has queued. A tenant that comes, or comes again, nearly always has
+its turn after all others (always, where requests cost the same). So the turns are a plain queue, with a heap for
+the exceptions.
+
 There may be thousands of tenants, and most have one request waiting at a time. That request stands for its tenant;
 a queue for the tenant is made only when a second one comes.
+
+A request that was taken, cancelled or expired no longer waits (`Queued.waiting`), and is called dead. It may stand
+here until its turn comes, or until `tidy` drops all the dead.
 """
 
 from collections import deque
@@ -23,7 +27,8 @@ from penstock.types import Seconds
 SLACK = 512  # dead entries: fewer are not worth compacting for
 ROUNDING = 1e-9  # covers rounding errors of virtual times
 
-Late = tuple[float, int, Queued]  # virtual time of a turn, a number that breaks ties, and whose turn it is
+# A turn that came out of order: its virtual time, a number that breaks ties, and the request whose turn it is.
+Late = tuple[float, int, Queued]
 
 
 class Tier:
@@ -38,25 +43,26 @@ class Tier:
         self.virtual = 0.0  # how much this tier has had, by its weight: its virtual time among the tiers
         self.start = 0.0  # the virtual time of this tier when it was served last
         self.by_urgency = ByUrgency()
-        # Each tenant with its only request, or with all of them by deadline. The dead are included until their
-        # turn comes.
+        # By tenant: its only request, or a queue of its requests. The dead are included until their turn comes.
         self.tenants: dict[str, Queued | Ordered] = {}
         # The requests that stand for their tenants, by the virtual time of their turn (`Queued.turn`). A turn is
-        # given for as much as its request costs. Those that came out of that order are in the heap.
+        # given for as much as its request costs.
         self._turns: deque[Queued] = deque()
-        self._late: list[Late] = []
+        self._late: list[Late] = []  # a heap of the turns that came out of that order
         self._clock = 0.0  # the virtual time of the tenant served last
-        self._sequence = 0
-        self._discarded = 0  # how many dead `tenants` may still hold: those discarded since it was compacted
+        self._sequence = 0  # numbers requests and turns, to break ties
+        self._discarded = 0  # requests that were discarded since `tidy` last dropped all the dead
 
     def push(self, request: Queued) -> None:
+        """Take in a request."""
         self.waiting += 1
         self.by_urgency.push(request)
         name = request.tenant
         found = self.tenants.setdefault(name, request)
         if found is request:
-            # A tenant's first turn is one cost behind the clock. A tenant that comes back again and again with
-            # one request then takes its turn like the others, instead of going first each time.
+            # A tenant's first turn comes later than the clock by what its request costs. A tenant that comes back
+            # again and again with one request then takes its turn like the others, instead of going first each
+            # time.
             request.turn = turn = self._clock + (request.cost or 1.0)
             turns = self._turns
             if not turns or turn >= turns[-1].turn:  # `_queue`, spelt out for the usual case
@@ -70,7 +76,8 @@ class Tier:
         found.push((request.deadline, sequence, request))
 
     def extend(self, requests: Sequence[Queued]) -> None:
-        """Take in more requests of a tenant that has one waiting. They are in order, by both limits."""
+        """Take in more requests of a tenant that has one waiting. They are in the order of their deadlines, and of
+        the limits of their waits."""
         number, before = len(requests), self._sequence
         self.waiting += number
         self.by_urgency.extend(requests)
@@ -93,7 +100,7 @@ class Tier:
         self._discarded += 1
 
     def of_tenant(self, tenant: str) -> int:
-        """How many requests of a tenant wait; some that died meanwhile may be among them."""
+        """How many requests of a tenant wait. Some of the dead may be counted too."""
         found = self.tenants.get(tenant)
         return 0 if found is None else len(found) if isinstance(found, Ordered) else 1
 
@@ -122,30 +129,29 @@ class Tier:
         if until == inf and len(self.tenants) == 1:
             return self._serve_only(taken, count, room, now, ageing)
         before, virtual = len(taken), self.virtual
-        spent = share = step = 0.0
+        spent = counted = step = 0.0
         last = min(count, before + self.waiting)
         bound = last if until == inf else min(last, max(enough, before + 1))
         while True:
-            spent_now, share_now = self._take_turns(taken, bound, room)
+            spent_now, counted_now = self._take_turns(taken, bound, room)
             if len(taken) == before:
                 return 0.0
-            spent, share = spent + spent_now, share + share_now
+            spent, counted = spent + spent_now, counted + counted_now
             if not step:  # worked out once: the step in virtual time for each unit of cost
                 step = 1.0 / (self.weight * (1.0 + max(0.0, now - taken[before].arrival) / ageing))
-            virtual = self.virtual + share * step
+            virtual = self.virtual + counted * step
             if len(taken) < bound or bound == last or virtual >= until:
                 break
-            # How many more bring the tier there, if they cost what those before them did.
-            more = (until - virtual) * (bound - before) / (share * step)
+            # How many more bring the tier to `until`, if they cost what those before them did.
+            more = (until - virtual) * (bound - before) / (counted * step)
             bound = last if more > last - bound else bound + max(1, ceil(more - ROUNDING))
-        self.start, self.virtual = virtual - _share(taken[-1]) * step, virtual
+        self.start, self.virtual = virtual - _counted(taken[-1]) * step, virtual
         self.waiting -= len(taken) - before
         return spent
 
     def _take_turns(self, taken: list[Queued], bound: int, room: Room | None) -> tuple[float, float]:
         """Add requests whose turn it is to `taken`, until that has `bound` requests or the next does not fit in
-        `room`. That many must wait. Returns what the added ones cost; and the same with each that costs nothing
-        counted as 1."""
+        `room`. That many must wait. Returns what the added ones cost, and what they count for (`_counted`)."""
         tenants, turns, late = self.tenants, self._turns, self._late
         spent, for_nothing, wanted = 0.0, 0, bound - len(taken)
         while wanted:
@@ -157,8 +163,8 @@ class Tier:
                 if first is None:
                     continue
                 request = first[2]
-                more = _share(request) - _share(token)
-                if more > 0.0:  # it costs more than its turn was given for, and that turn is yet to come
+                more = _counted(request) - _counted(token)
+                if more > 0.0:  # it costs more than this turn was given for, so its turn is yet to come
                     tenants[request.tenant] = found
                     self._queue(request, token.turn + more)
                     continue
@@ -200,13 +206,13 @@ class Tier:
         taken += served
         costs = [request.cost for request in served]
         spent = sum(costs)
-        share = spent + costs.count(0.0)  # one that costs nothing still takes a place
+        counted = spent + costs.count(0.0)
         age = max(0.0, now - served[0].arrival)
         weight = self.weight * (1.0 + age / ageing)
-        self.virtual += share / weight
-        self.start = self.virtual - _share(served[-1]) / weight
+        self.virtual += counted / weight
+        self.start = self.virtual - _counted(served[-1]) / weight
         self.waiting -= len(served)
-        self._clock = token.turn + share - _share(token)
+        self._clock = token.turn + counted - _counted(token)
         if isinstance(found, Ordered):
             self._come_again(found, self._clock)
         return spent
@@ -218,9 +224,10 @@ class Tier:
         if first is not None:
             request = first[2]
             self.tenants[request.tenant] = found
-            self._queue(request, virtual + _share(request))
+            self._queue(request, virtual + _counted(request))
 
     def _queue(self, token: Queued, turn: float) -> None:
+        """Give a tenant its turn at this virtual time. `token`: the request that stands for it."""
         token.turn = turn
         turns = self._turns
         if not turns or turn >= turns[-1].turn:
@@ -248,7 +255,8 @@ class Tier:
             self._late.clear()
 
     def tidy(self) -> None:
-        """Drop the dead in front. Compact once the dead that stand behind the living outnumber those."""
+        """Drop the dead in front. Drop all of them once `by_urgency` is more than four times as long as what waits,
+        or more were discarded than wait, by `SLACK` in either case."""
         self.by_urgency.drop_dead()
         if len(self.by_urgency) <= 4 * self.waiting + SLACK and self._discarded <= self.waiting + SLACK:
             return
@@ -269,6 +277,6 @@ class Tier:
         return found.waiting
 
 
-def _share(request: Queued) -> float:
-    """What a request counts for in turns: one that costs nothing still takes a place."""
+def _counted(request: Queued) -> float:
+    """What a request counts for in virtual time: its cost, or 1 if it costs nothing, since it fills a batch too."""
     return request.cost or 1.0

@@ -121,9 +121,8 @@ def own_wait(batcher: Batcher, tier: int, better: float, in_tier: float) -> Seco
     if not batcher.rules.tiers.strict:
         weights = batcher.rules.tiers.weights
         rest = sum(weight for weight, waiting in zip(weights[tier:], by_tier[tier:], strict=True) if waiting)
-        entitled = weights[tier] / (
-            sum(weights[:tier]) + rest
-        )  # the part of the capacity that is surely its own
+        # The part of the capacity that is surely the tier's own.
+        entitled = weights[tier] / (sum(weights[:tier]) + rest)
         left = max(left * weights[tier] / rest, entitled)
     return in_tier // size * size / (rate * left)
 
@@ -158,9 +157,10 @@ class TierGate:
         # tier has had. Counting requests would show too much whenever the workers, for a moment, do less.
         self._meters = [RateMeter(WINDOW) for _ in batcher.depth.by_tier]
         self._recent = [Recent() for _ in batcher.depth.by_tier]
-        self._asked = RateMeter(LASTING)  # requests of the best tier, let in or not
+        # The part of the capacity that the best tier asks for, let in or not.
+        self._asked = RateMeter(LASTING)
         self._latest = -1  # the tier seen last
-        self._mixed_until = -inf
+        self._mixed_until = -inf  # until when several tiers count as in use
         self._patience = inf  # seconds that requests of the best tier can wait for a worker, as a rule
         self.follow(rules)
 
@@ -177,6 +177,7 @@ class TierGate:
         self._kept = kept_part(self._batcher, rules, self._lowest)
 
     def refusal(self, request: Request, now: Seconds) -> Overloaded | None:
+        """Why this request is not let in, or None if it is: it then counts for its tier."""
         tier = request.tier
         self._saw(tier, now)
         if not self.is_mixed(now):
@@ -187,7 +188,7 @@ class TierGate:
             refused = self._refusal(request, now)
             if refused is not None:
                 return refused
-        # Otherwise all that waits goes with the next batch, and one more keeps nobody waiting.
+        # If `_refusal` was not asked, all that waits goes with the next batch, and one more keeps nobody waiting.
         if tier:
             self._recent[tier].add(request.tenant)
         self._count(tier, 1, now)
@@ -200,6 +201,7 @@ class TierGate:
             self._count(tier, number, now)
 
     def _count(self, tier: int, number: int, now: Seconds) -> None:
+        """Count requests of a tier that were let in."""
         rate = own_capacity(self._batcher)
         if rate:
             self._meters[tier].add(now, number / rate)
@@ -211,6 +213,7 @@ class TierGate:
         return now < self._mixed_until
 
     def _saw(self, tier: int, now: Seconds) -> None:
+        """Note that a request of this tier has come. If the one before was of another, several tiers are in use."""
         if tier != self._latest:
             if self._latest >= 0:
                 self._mixed_until = now + IN_USE
@@ -277,7 +280,7 @@ class TierGate:
         )
 
     def turned_away(self, now: Seconds) -> None:
-        """Note that a request of the best tier was refused because it would have been late."""
+        """Note that a request of the best tier was refused because too much waits. It counts as asked for."""
         rate = own_capacity(self._batcher)
         if rate:
             self._asked.add(now, 1.0 / rate)

@@ -20,9 +20,8 @@ SEEN = 16  # how many tenants of a lane are looked at: a step must stay cheap
 
 class Turns:
     def __init__(self) -> None:
-        self._last: dict[
-            str, Seconds
-        ] = {}  # by tenant, when it last had a batch while there were several lanes
+        # By tenant, when it last had a batch while there were several lanes.
+        self._last: dict[str, Seconds] = {}
 
     def in_order(self, lanes: list[Lane], *, strict: bool) -> list[Lane]:
         """These lanes, the next one first. Under strict tiers the lane with the best tier goes first in any
@@ -33,10 +32,12 @@ class Turns:
         )
 
     def _turn(self, lane: Lane) -> Seconds:
+        """When the tenant of this lane that has had no batch for longest last had one."""
         last = self._last
         return min([last.get(tenant, -inf) for tenant in lane.buffer.some_tenants(SEEN)], default=inf)
 
     def taken(self, batch: Sealed, now: Seconds) -> None:
+        """Note that the tenants in a batch have had one."""
         if len(self._last) > MOST:
             self._last.clear()
         for request in batch.requests:

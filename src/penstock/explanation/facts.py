@@ -21,15 +21,16 @@ class Error(Struct):
     error: str = ""  # the error code
     message: str = ""
     retry_after_ms: Milliseconds | None = None
-    needed_ms: Milliseconds | None = None  # of a refusal for want of time: how long it would have had to wait
-    had_ms: Milliseconds | None = None  # how long it could
+    # If it was refused for want of time: how long it would have had to wait, and how long it could wait.
+    needed_ms: Milliseconds | None = None
+    had_ms: Milliseconds | None = None
 
 
 class Tried(Struct):
     """An earlier batch of the request, which failed."""
 
     after_ms: Milliseconds | None = None  # when it failed
-    time: str = ""  # the same as a time of day
+    time: str = ""  # the time of day at which it failed
     error: str = ""
     message: str = ""
     worker: str = ""
@@ -46,13 +47,15 @@ class Timeline(Struct):
 
 
 class NextBatch(Struct):
-    """A batch that a request was too late for, or not there any more."""
+    """A batch that went when a request was no longer there."""
 
     sent: Milliseconds
     ended: Milliseconds
 
 
 class Facts(Struct, kw_only=True):
+    """What is known of one request."""
+
     request_id: str
     status: str
     model: str = ""
@@ -66,14 +69,15 @@ class Facts(Struct, kw_only=True):
     timeline_ms: Timeline = msgspec.field(default_factory=Timeline)
     reason: str = ""  # why its batch was sent
     batch_size: int = 0
-    mates: list[str] = msgspec.field(default_factory=list, name="with")  # others of its batch
+    mates: list[str] = msgspec.field(default_factory=list, name="with")  # the ids of others in its batch
     worker: str = ""
     cached: bool = False
     gateway: str = ""
     error: Error | None = None
     attempts: list[Tried] = msgspec.field(default_factory=list)
-    next_batch_ms: NextBatch | None = None  # the first that was sent after its time was up
-    # Of a request that waits:
+    next_batch_ms: NextBatch | None = None  # the first batch that was sent after its time was up
+    # The next three are told only of a request that waits: how old it is, how much of its time is left, and how
+    # many batches with it have failed.
     age_ms: Milliseconds | None = None
     deadline_in_ms: Milliseconds | None = None
     failed_executions: int = 0
@@ -113,6 +117,8 @@ def of_dead_letter(said: Any) -> Facts:
 
 
 class _Letter(Struct):
+    """A dead letter, as the admin plane tells it."""
+
     request_id: str
     error: str
     message: str
@@ -126,7 +132,7 @@ class _Letter(Struct):
 def of_ledger(
     request_id: str, model: str, tenant: str, tier: str, status: str, arrived: str, ended: str, latency: float
 ) -> Facts:
-    """Returns the facts of a row. `status`: SUCCESS, or the error code; `latency`: milliseconds."""
+    """Returns the facts of a row of the ledger. `status`: SUCCESS, or the error code. `latency`: milliseconds."""
     failed = status != SUCCESS
     return Facts(
         request_id=request_id, status=FAILED if failed else SUCCESS, model=model, tenant=tenant, tier=tier,

@@ -33,7 +33,7 @@ def more_time(facts: Facts, more: Milliseconds) -> str:
         return f"{with_it} nothing would have changed: its client did not want it any more."
     if facts.status == SUCCESS:
         return _answered(facts, with_it)
-    # It failed with so little time left that this may be why it was not tried again.
+    # If little time was left when a request failed, that may be why it was not tried again.
     if facts.time_left < more:
         return f"{with_it} it could have been tried once more: {length(max(0.0, facts.time_left))} were left."
     return f"{with_it} nothing would have changed: it did not fail for want of time."

@@ -30,6 +30,7 @@ def story(facts: Facts) -> list[Step]:
 
 
 def headline(facts: Facts) -> str:
+    """Returns in a line how the request stands."""
     of = f" of model {facts.model}" if facts.model else ""
     when = f", {length(facts.latency_ms)} after it arrived" if facts.latency_ms is not None else ""
     return f"{facts.request_id}{of}: {facts.status}{when}"

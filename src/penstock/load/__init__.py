@@ -1,6 +1,6 @@
 """What the simulator (`sim/`) and the load generator (`bench/`) share: when requests arrive, and how results are
 reported. So their figures can be compared.
 
-`penstock sim`, `penstock bench` and the benchmarks use it. It imports the vocabulary alone, sends nothing and reads
-no clock.
+`penstock sim`, `bench`, `map`, `plan` and `tune` use it, and the benchmarks. It imports the vocabulary alone, sends
+nothing and reads no clock. Only `recorded` touches anything outside: it reads the file of a trace.
 """

@@ -1,5 +1,6 @@
-"""When requests arrive: schedules, fixed before anything runs. The schedule of every run of `penstock sim` and
-`penstock bench` is made here (by `traffic.py`), and that of some benchmarks.
+"""When requests arrive: schedules, fixed before anything runs. `traffic.py` makes the schedule of every run of
+`penstock sim` and `penstock bench` with these functions. `penstock plan` and `penstock tune` call some of them too,
+and so do benchmarks. `trace` reads a file; the others only calculate.
 
 A schedule is a sorted `array('d')` of seconds from its start. The simulator and the load generator use the same
 schedules, so that their figures can be compared.
@@ -21,7 +22,7 @@ class Trace(NamedTuple):
     """Recorded traffic, sped up or slowed down to a chosen mean rate."""
 
     times: "array[float]"
-    tokens: "array[int]"  # how long each prompt was; stands for the length of a payload, or for its cost
+    tokens: "array[int]"  # how many tokens each prompt had: that stands for the length of an input, or for its cost
     sizes: "array[int] | None"  # bytes of each payload; None if the trace does not say it
     credit: str  # the source that a figure made from it must name; empty if unknown
 
@@ -54,14 +55,14 @@ def bursty(rate: float, duration: float, factor: float, period: float, rng: Rand
     _must_be_positive(rate, duration)
     if factor <= 1 or period <= 0:
         raise UserMistake(f"bursts need a factor above 1 and a period above 0, not {factor:g} and {period:g}")
-    share = 1 / (2 * factor)
-    burst, calm = rate * factor, rate * 0.5 / (1 - share)
+    part = 1 / (2 * factor)
+    burst, calm = rate * factor, rate * 0.5 / (1 - part)
     times = array("d")
     now, start, in_burst = 0.0, 0.0, False
     while now < duration:
         # The rate holds until `end`. An exponential gap that crosses `end` is drawn anew there, which is exact,
         # because an exponential gap does not depend on how long it has lasted already.
-        end = start + period * (share if in_burst else 1 - share)
+        end = start + period * (part if in_burst else 1 - part)
         now += rng.expovariate(burst if in_burst else calm)
         if now >= end:
             now = start = end
@@ -76,11 +77,11 @@ def swinging(rate: float, duration: float, swing: float, period: float, rng: Ran
     is lowest at the beginning."""
     _must_be_positive(rate, duration)
     times = array("d")
-    append, gap, chance, turn, most = times.append, rng.expovariate, rng.random, 2 * pi / period, 1 + swing
+    append, gap, chance, pace, most = times.append, rng.expovariate, rng.random, 2 * pi / period, 1 + swing
     now = gap(rate * most)
     while now < duration:
         # As many come as at the highest rate, and of these the part is kept that the rate has at that moment.
-        if most * chance() < 1 - swing * cos(turn * now):
+        if most * chance() < 1 - swing * cos(pace * now):
             append(now)
         now += gap(rate * most)
     return times
@@ -92,7 +93,7 @@ def trace(path: Path, rate: float, duration: float | None = None) -> Trace:
 
 
 def replayed(recorded: Recorded, path: Path, rate: float, duration: float | None = None) -> Trace:
-    """The same of a trace that was read already, from `path`."""
+    """Returns what `trace` does, for a trace that was already read from `path`."""
     _must_be_positive(rate, 1.0 if duration is None else duration)
     first, scale = recorded.times[0], recorded.rate / rate
     times = array("d", ((time - first) * scale for time in recorded.times))

@@ -13,8 +13,8 @@ from pathlib import Path
 from penstock.errors import UserMistake
 
 MOST = 2**31  # tokens or bytes of one request
-NEEDED = {"TIMESTAMP", "ContextTokens"}
-SIZE, TENANT, TIER, MODEL = "InputBytes", "Tenant", "Tier", "Model"
+NEEDED = {"TIMESTAMP", "ContextTokens"}  # the columns that every trace has
+SIZE, TENANT, TIER, MODEL = "InputBytes", "Tenant", "Tier", "Model"  # the columns that only a server writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +22,11 @@ class Recorded:
     """Requests in the order of their arrival."""
 
     times: "array[float]"  # seconds since the epoch
-    tokens: "array[int]"
+    tokens: "array[int]"  # how many tokens each input had
     sizes: "array[int] | None" = None  # bytes of each input; None if the file does not have them
-    tiers: Mapping[str, float] | None = None  # the share of each tier; None if the file does not have them
-    tenants: int = 1
+    # By tier: its part of the requests. None if the file does not say.
+    tiers: Mapping[str, float] | None = None
+    tenants: int = 1  # how many different tenants there were
 
     @property
     def rate(self) -> float:
@@ -34,8 +35,8 @@ class Recorded:
 
 
 def read(path: Path, model: str | None = None) -> Recorded:
-    """Returns what the file holds. `model`: leave out the requests to others, if the file says whose they
-    are."""
+    """Returns what the file holds. `model`: leave out the requests to other models, if the file says which model
+    each was for. Raises UserMistake if the file cannot be read, or is no trace."""
     times, tokens, sizes = array("d"), [], []
     tiers, tenants = Counter[str](), set[str]()
     try:
@@ -84,7 +85,7 @@ def read(path: Path, model: str | None = None) -> Recorded:
 
 
 def _filled(counts: Sequence[int | None], order: Sequence[int]) -> "array[int]":
-    """Returns the counts in order. One that is not known, of a request that was refused, is taken for the
+    """Returns the counts in order. A count that is not known, because its request was refused, is taken for the
     mean."""
     known = [count for count in counts if count is not None]
     mean = round(sum(known) / len(known)) if known else 1

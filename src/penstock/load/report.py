@@ -36,9 +36,11 @@ class Spread:
 class Batches:
     """The batches of a run."""
 
-    count: float = 0  # whole if the server counted; a sum of shares if it is estimated from answers
+    # How many batches. A whole number if the server counted; if it is estimated from answers, each answer adds its
+    # part of its batch.
+    count: float = 0
     mean_size: float | None = None
-    reasons: dict[str, int] = field(default_factory=dict)
+    reasons: dict[str, int] = field(default_factory=dict)  # why batches went, by reason
     padded_share: float | None = None  # the part of what workers ran that was padding; None: not known
 
 
@@ -109,8 +111,8 @@ def summarize(
     resent: int = 0,
     source: str = "",
 ) -> Summary:
-    """Makes a summary. Times are in seconds. `latencies` are of good answers; `errors` counts all others by
-    code."""
+    """Makes a summary. Times are in seconds. `latencies`: those of good answers, of which `late` came after their
+    deadline. `errors`: all other answers, by code. `busy`: the part of the workers' time that they ran batches."""
     answered = latencies if isinstance(latencies, list | array) else list(latencies)
     refused = rejected_latencies if isinstance(rejected_latencies, list | array) else list(rejected_latencies)
     ok = len(answered)

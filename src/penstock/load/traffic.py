@@ -1,5 +1,5 @@
-"""Makes the schedule of one run from what was asked for. Both commands (`cli/sim.py`, `bench/plan.py`) and the
-benchmarks say with it what traffic they want."""
+"""Makes the schedule of one run from what was asked for. `penstock sim`, `bench` and `plan` say with it what
+traffic they want, `tune` does if it has no trace, and so do the benchmarks. A trace is read from its file."""
 
 from array import array
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ class Traffic:
     """What was asked for on the command line."""
 
     rate: float = 1000.0  # requests a second
-    duration: float = 60.0  # seconds, measured
-    warmup: float = 2.0  # seconds before that
-    arrivals: str = "poisson"
-    trace: Path | None = None
+    duration: float = 60.0  # seconds that are measured
+    warmup: float = 2.0  # seconds before those that are measured
+    arrivals: str = "poisson"  # poisson, uniform, bursty, day or trace
+    trace: Path | None = None  # a file of recorded arrivals, to be replayed
     seed: int = 0
     bursts: float = BURST_FACTOR  # times the rate, where arrivals are bursty
 
@@ -31,8 +31,8 @@ class Schedule(NamedTuple):
     """When requests arrive."""
 
     times: "array[float]"  # seconds from the start
-    tokens: "array[int] | None"  # of each request; None unless a trace says it
-    measured: float  # seconds, without the warm-up
+    tokens: "array[int] | None"  # how many tokens each request has; None unless a trace says it
+    measured: float  # seconds that are measured: the warm-up is left out
     source: str  # the source of a trace, which a report must name
     sizes: "array[int] | None" = None  # bytes of each input; None unless a trace says it
 

@@ -1,8 +1,8 @@
 """The diary of one process: what it has counted in each step of the last hour, and in the last seconds.
 
 `roles/overview.py` keeps one for each process. A step is noted every 10 s, whether anybody looks or not, because an
-operator who opens the page wants to see what led to what he sees. A step costs about 0.1 ms. Whoever looks calls
-`recent`, as often as he likes: each look is kept for some seconds, to be compared with.
+operator who opens the page wants to see what came before. A step costs about 0.1 ms. `recent` may be called at any
+time, for somebody who looks: each look is kept for some seconds, so that later ones can be compared with it.
 """
 
 from collections import deque
@@ -28,11 +28,10 @@ _decode = msgpack.Decoder(Step).decode
 class Diary:
     def __init__(self, now: float) -> None:
         """`now`: the process has just started, and has counted nothing."""
-        self._noted: tuple[float, Sample] = (now, {})  # at the end of the last step
-        self._looks: deque[tuple[float, Sample]] = deque(
-            [(now, {})]
-        )  # the newest last; at most RECENT / SPARE + 2
-        # As bytes: an hour of structs would be a hundred thousand objects for the collector to visit.
+        self._noted: tuple[float, Sample] = (now, {})  # when the last step ended, and the counts at that time
+        # The looks of the last seconds, the newest last; at most RECENT / SPARE + 2 of them.
+        self._looks: deque[tuple[float, Sample]] = deque([(now, {})])
+        # The steps as bytes: an hour of structs would be a hundred thousand objects for the collector to visit.
         self._steps: deque[bytes] = deque(maxlen=STEPS)
 
     def note(self, sample: Sample, standings: Mapping[str, Standing], now: float, at: float) -> None:

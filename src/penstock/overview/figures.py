@@ -34,15 +34,16 @@ _REFUSALS: dict[str, Group] = {
     "QUOTA_EXCEEDED": "quota",
     "INTERNAL": "failed",
 }
-# Those that ask for what the workers could do, had they the time.
+# The refusals that count as load: those for want of capacity.
 _OFFERED = ("SERVICE_OVERLOADED", "DEADLINE_EXCEEDED")
 
 
 class Figures(Struct):
-    """Rates are a second. Latencies are in milliseconds; None where no request succeeded."""
+    """What happened in a while. Rates are a second. Latencies are in milliseconds; None where no request
+    succeeded."""
 
     rates: dict[Group, float]  # requests, by what became of them
-    codes: dict[str, float]  # the same for those that did not succeed, by error code
+    codes: dict[str, float]  # requests that did not succeed, by error code
     p50: float | None
     p95: float | None
     p99: float | None
@@ -58,8 +59,9 @@ class Figures(Struct):
 def figures_of(
     parts: Sequence[tuple[Counts, float]], queue: Mapping[str, int], arrivals: float, capacity: float
 ) -> Figures:
-    """`parts`: what each process has counted, and in how many seconds. `arrivals`: requests that batchers let in,
-    a second; it says sooner than the requests that end how much is asked for, and is less even."""
+    """Makes the figures of a while. `parts`: what each process has counted, and in how many seconds. `arrivals`:
+    requests that batchers let in, a second; it says sooner than the requests that end how much is asked for, and is
+    less even."""
     counts = added(one for one, _ in parts)
     rates: defaultdict[Group, float] = defaultdict(float)
     codes: defaultdict[str, float] = defaultdict(float)
@@ -75,9 +77,9 @@ def figures_of(
             codes[code] += number * often
         for reason, number in one.reasons.items():
             reasons[reason] += number * often
-        late = one.outcomes.get("SERVICE_OVERLOADED", 0)  # a batcher refused it
-        ended += often * (sum(one.outcomes.values()) - late)
-        unserved += often * late
+        refused = one.outcomes.get("SERVICE_OVERLOADED", 0)  # requests that a batcher refused
+        ended += often * (sum(one.outcomes.values()) - refused)
+        unserved += often * refused
         unserved += often * sum(one.refused.get(code, 0) for code in _OFFERED)
     codes.pop("SUCCESS", None)
     p50, p95, p99 = quantiles(counts.latency, 0.5, 0.95, 0.99)

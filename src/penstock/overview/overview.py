@@ -1,5 +1,5 @@
-"""The overview: everything that an operator sees at one moment. `view.py` makes it, `verdict.py` sums it up, the
-page and `penstock top` show it, and `/internal/overview` gives it as JSON."""
+"""The overview: everything that an operator sees at one moment. `view.py` makes it, with the verdict of
+`verdict.py`. The admin plane gives it as JSON and shows it on its page, and `penstock top` in the terminal."""
 
 from typing import Literal
 
@@ -12,12 +12,12 @@ Level = Literal["good", "warning", "bad"]
 
 
 class Verdict(Struct):
-    """How it stands, in a sentence, and what to do."""
+    """How the installation stands, in a sentence, and what to do."""
 
     level: Level
     says: str
     advice: str = ""  # empty: nothing is to be done
-    model: str = ""  # the model that it is about; empty: all of them
+    model: str = ""  # the model that this is about; empty: all of them
 
 
 class ModelLook(Struct):
@@ -30,22 +30,24 @@ class ModelLook(Struct):
     refused_tiers: dict[str, float]  # requests that batchers do not let in, a second, by tier
     letters: int  # requests that became dead letters since the start
     workers: int
-    healthy: int
+    healthy: int  # how many of its workers can serve
     standing: Standing
     policy_reason: str  # what the policy does with these workers, in a sentence
     promise: Promise | None
 
 
 class WorkerLook(Struct):
+    """One worker."""
+
     worker: str
     model: str
     host: str
     status: str
     state: str
-    utilization: float  # the part of the last seconds that it was busy
-    in_flight: int
-    batches: int
-    relative_service_time: float | None
+    utilization: float  # the part of the last seconds in which it was busy
+    in_flight: int  # requests that it has in hand
+    batches: int  # batches that it has run
+    relative_service_time: float | None  # its service time as a multiple of the model's; None: not known here
     restarts: int
     last_seen: float  # seconds ago
     last_error: str
@@ -66,6 +68,8 @@ class ProcessLook(Struct):
 
 
 class Overview(Struct):
+    """Everything that an operator sees at one moment."""
+
     at: float  # seconds since the epoch
     name: str  # the process that was asked
     role: str

@@ -12,6 +12,7 @@ _OTHERS = {
 
 
 def reason_of(standing: Standing, workers: int) -> str:
+    """Returns what the policy of a model does. `workers`: how many are healthy."""
     if standing.policy != "paced":
         return _OTHERS.get(standing.policy, "a policy of your own")
     if not standing.capacity:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 from penstock.overview.counts import MICRO
 
-STEP = 1.05
+STEP = 1.05  # a bucket above `JUDGED` ends at this many times its lower bound, at most
 JUDGED = 10_000  # microseconds: from here on a bucket is narrow in proportion to its bounds
-WIDTH = 1_000  # microseconds: the widest bucket below
+WIDTH = 1_000  # microseconds: the width of the widest bucket below `JUDGED`
 LONGEST = 60 * MICRO  # the last bound; what took longer counts as this
 
 

@@ -25,21 +25,21 @@ class Standing(Struct):
     best_batch: int = 0
     max_batch: int = 0
     policy: str = ""
-    retry_budget: float = 1.0  # the part that is left
+    retry_budget: float = 1.0  # the part of the retry budget that is left
 
 
 class Promise(Struct):
     """What clients of one model are promised."""
 
-    objective: float  # seconds
-    queue_timeout: float  # seconds
+    objective: float  # seconds within which they are to be answered
+    queue_timeout: float  # seconds that they may wait in the queue
 
 
 class ModelReport(Struct):
-    """One model at one process. `total`: since the process started."""
+    """One model at one process."""
 
-    total: Counts
-    recent: Counts
+    total: Counts  # what was counted since the process started
+    recent: Counts  # what was counted in the last `Report.seconds`
     standing: Standing | None = None  # None: this process forms no batches
     promise: Promise | None = None  # None: no client asks this process
 
@@ -61,9 +61,11 @@ class Step(Struct):
 
 
 class Report(Struct):
+    """What one process tells of itself."""
+
     name: str
     role: str
-    seconds: float  # over which `recent` was counted
+    seconds: float  # over how many seconds `ModelReport.recent` was counted
     models: dict[str, ModelReport]
     waiting: int = 0  # accepted requests that are not answered yet
-    hour: list[Step] = []  # only where it was asked for
+    hour: list[Step] = []  # the steps of the last hour; empty unless they were asked for

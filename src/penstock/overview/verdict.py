@@ -1,5 +1,5 @@
-"""The verdict: how it stands and what to change, in one sentence each. `view.py` asks for it; the page and
-`penstock top` show it first.
+"""The verdict: how an installation stands and what to change, in one sentence each. `view.py` asks for it; the page
+and `penstock top` show it first.
 
     what is wrong, the worst first        what it says
 
@@ -7,11 +7,11 @@
     a model has no worker                 which, and its workers' last error
     requests fail                         how many, and with which code
     requests are refused                  how much more is asked than can be done, and which tiers are refused
-    little is missing until they are      how full it is, how long the wait
+    requests will soon be refused         how full it is, how long the wait
     workers are missing, letters come     how many
     nothing                               how much of the capacity is used
 
-Each finding is made for each model; the worst is said, and of equals the first in this list.
+Each finding is made for each model. The worst one is said; if several are as bad, the first in this list.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from penstock.overview.overview import NOT_ASKED, Level, ModelLook, ProcessLook,
 
 FAILING = 0.01  # the part of the requests above which failures, or refusals, are what matters
 NEAR = 0.9  # the part of the capacity above which little is left
-LAST = 99  # the place of what matters least
+LAST = 99  # the number of the finding that matters least
 SLACK = 0.8  # the part of an objective, or of the longest wait, above which little is left
 _ORDER: tuple[Level, ...] = ("bad", "warning", "good")
 # What to do about failures, by their code.
@@ -43,7 +43,8 @@ def verdict_of(
     workers: Sequence[WorkerLook],
     processes: Sequence[ProcessLook],
 ) -> Verdict:
-    """`not_ready`: why no traffic should come here; empty if it should. `figures`: of all models together."""
+    """Returns the verdict. `not_ready`: why no traffic should come here; empty if it should. `figures`: those of
+    all models together."""
     if not_ready:
         return Verdict("bad", f"Not ready: {not_ready}.", _when_not_ready(not_ready))
     found = [each for model in models for each in _findings(model, workers, alone=len(models) == 1)]
@@ -66,16 +67,16 @@ def _when_not_ready(reason: str) -> str:
 def _findings(
     model: ModelLook, workers: Sequence[WorkerLook], *, alone: bool
 ) -> Iterator[tuple[int, Verdict]]:
-    """Each finding with its place in the list above."""
+    """Yields the findings about one model, each with its number in the list above."""
     own = [worker for worker in workers if worker.model == model.name]
     found = (_without_workers(model, own), _failing(model), _refusing(model), _near(model), _missing(own))
-    for place, findings in enumerate(found):
+    for number, findings in enumerate(found):
         for level, says, advice in findings:
             named = f"{model.name}: {says[0].lower()}{says[1:].replace(': ', ', ', 1)}"
-            yield place, Verdict(level, says if alone else named, advice, model.name)
+            yield number, Verdict(level, says if alone else named, advice, model.name)
 
 
-Finding = tuple[Level, str, str]
+Finding = tuple[Level, str, str]  # how bad it is, what is said, and what to do
 
 
 def _without_workers(model: ModelLook, own: Sequence[WorkerLook]) -> Iterator[Finding]:

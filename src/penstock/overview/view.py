@@ -31,6 +31,8 @@ def overview_of(
     processes: Sequence[ProcessLook],
     at: float,
 ) -> Overview:
+    """Makes the overview. `processes`: their `told` is set here. `at`: the time of day, in seconds since the
+    epoch."""
     told: dict[str, list[tuple[ModelReport, float]]] = defaultdict(list)
     for report in reports:
         for name, model in report.models.items():
@@ -82,8 +84,8 @@ def _model(name: str, told: Sequence[tuple[ModelReport, float]], workers: Sequen
 
 
 def _standing(parts: Sequence[Standing]) -> Standing:
-    """How a model stands at all batchers. Queues are added up. What each of them knows of the whole fleet is the
-    same, but some have learned more."""
+    """How a model stands at all batchers. Queues are added up. All batchers know of the same fleet, but some have
+    learned more of it."""
     if not parts:
         return Standing()
     if len(parts) == 1:
@@ -160,6 +162,6 @@ def _figures(moments: Sequence[tuple[Moment, float]]) -> Figures:
     return figures_of(
         [(moment.counts, seconds) for moment, seconds in moments],
         _together(moment.queue for moment, _ in moments),
-        0.0,  # it is known for the end of the step only
+        0.0,  # the arrivals: they are known for the end of the step only
         max(moment.capacity for moment, _ in moments),
     )

@@ -1,9 +1,12 @@
 """The ports: contracts (Protocols) that one layer asks of another. Each fits on one screen. Nothing here runs.
 
 In this file are a clock, a backend, and the way between a gateway and a batcher. `gateway`, `waiting` and
-`observers` have the other contracts of one process, which can be imported from here too. The other modules have the
-contracts between several processes. `runtime`, `cluster` and `doors` call what the ports promise, and `adapters`
-implement it; `roles` brings the two together. So ports import only the vocabulary and `words`.
+`observers` have other contracts of one process, which can be imported from here too; `process`, `tracing` and
+`webhooks` have the rest of them. The other modules have the contracts between several processes.
+
+One side calls a port and the other implements it; `roles` brings the two together. Each module says who they are:
+mostly `runtime`, `cluster` or `doors` calls, and an adapter implements. So ports import only the vocabulary and
+`words`.
 
 An adapter translates foreign errors into `penstock.errors`.
 """
@@ -48,11 +51,13 @@ class Clock(Protocol):
 class Broker(Protocol[Carried]):
     """Carries accepted requests from a gateway to the batcher. Each `Desk` has one."""
 
-    def publish(self, request: Carried) -> None: ...
+    def publish(self, request: Carried) -> None:
+        """Send a request on its way to the batcher."""
+        ...
 
     def withdraw(self, request: Carried) -> None:
-        """Withdraw a request, since its asker has left or cancelled: if it has not gone to a worker, it need
-        not."""
+        """Take a request back, since its asker has left or cancelled. If it has gone to a worker, it is run all the
+        same."""
         ...
 
 
@@ -80,7 +85,9 @@ class Backend(Protocol):
         """Get ready for `run`: spawn, connect, warm up. Raises BackendError if that fails."""
         ...
 
-    async def run(self, batch: Batch) -> Result: ...
+    async def run(self, batch: Batch) -> Result:
+        """Run a batch. Returns one output for each of its inputs, in their order."""
+        ...
 
     async def probe(self) -> float:
         """How full the backend is, as `Result.pressure`. Raises BackendError if it is not healthy. Called while

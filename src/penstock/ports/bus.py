@@ -14,7 +14,7 @@ from penstock.words.heartbeats import Heartbeat, Kind
 
 
 class Post(Protocol):
-    """Sends messages to mailboxes, and waits out an outage. Raises StoreDown if that lasts too long."""
+    """Sends messages to mailboxes, and waits out an outage. Raises StoreDown if the outage lasts too long."""
 
     @property
     def apart(self) -> bool:
@@ -22,7 +22,7 @@ class Post(Protocol):
         ...
 
     async def send(self, box: str, payload: bytes, *, give_up_after: float = ...) -> bool:
-        """Send a message to a mailbox. False: its owner has gone."""
+        """Send a message to a mailbox. Returns False if its owner has gone. `give_up_after`: seconds."""
         ...
 
     async def send_all(
@@ -61,12 +61,13 @@ class Credits(Protocol):
         ...
 
     async def post(self, model: str, slot: str, zone: str | None = ...) -> bool:
-        """Put an idle slot into the line of a zone, by default the one at home. False: it stands there already,
-        and keeps its place."""
+        """Put an idle slot into the line of a zone, by default the one at home. Returns False if it stands there
+        already, and keeps its place."""
         ...
 
     async def withdraw(self, model: str, slot: str) -> bool:
-        """Take the slot out of the line at home. False: it was not there, so a batch may be on its way to it."""
+        """Take the slot out of the line at home. Returns False if it was not there: then a batch may be on its way
+        to it."""
         ...
 
 
@@ -78,11 +79,17 @@ class Aside(Protocol):
         """How many were added since the start, by kind."""
         ...
 
-    def add(self, kind: str, source: str, why: str, body: bytes = b"") -> None: ...
+    def add(self, kind: str, source: str, why: str, body: bytes = b"") -> None:
+        """Set something aside. `kind`: what it was, in words. `source`: who sent it. `body`: its bytes."""
+        ...
 
-    async def list(self, limit: int = ...) -> Sequence[Mapping[str, Any]]: ...
+    async def list(self, limit: int = ...) -> Sequence[Mapping[str, Any]]:
+        """What was set aside last, the newest first."""
+        ...
 
-    async def run(self) -> None: ...
+    async def run(self) -> None:
+        """Keep what was set aside, until cancelled."""
+        ...
 
 
 class Bus(Protocol):

@@ -1,5 +1,6 @@
-"""What the data plane asks for: who asks, their requests, and their tasks. The doors call `Doorman` and `Gateway`;
-`runtime.gateway.Gateway` calls `Tasks`, and hands each `Reservation` to the store that records it."""
+"""What the data plane asks for: who asks, their requests, and their tasks. The doors call `Doorman`, which `auth`
+implements, and `Gateway`, which `runtime/gateway.py` implements. The gateway calls `Tasks` (`runtime/tasks.py`,
+`cluster/tasks.py`), and hands each `Reservation` to the store that records it."""
 
 from collections.abc import Mapping, Sequence, Set
 from typing import Protocol
@@ -23,7 +24,7 @@ class Doorman(Protocol):
         ...
 
     async def identify_slowly(self, headers: Mapping[bytes, bytes]) -> Identity:
-        """The same, but asks the identity provider for new keys first, if that may help."""
+        """Says who asks, as `identify`, but asks the identity provider for new keys first, if that may help."""
         ...
 
 
@@ -57,11 +58,13 @@ class Reservation(Protocol):
         deadline passes."""
         ...
 
-    def answer(self, reply: Reply) -> None: ...
+    def answer(self, reply: Reply) -> None:
+        """Give its asker this reply."""
+        ...
 
     def over(self, code: str) -> None:
-        """Note that the request has ended somewhere else. `code`: of its failure; empty if it succeeded. Called
-        once."""
+        """Note that the request has ended somewhere else. `code`: the code of its failure; empty if it succeeded.
+        Called once."""
         ...
 
     def commit(self) -> None:
@@ -72,7 +75,9 @@ class Reservation(Protocol):
         """Note that the request was refused, and does not count."""
         ...
 
-    def backlog_seconds(self) -> float: ...
+    def backlog_seconds(self) -> float:
+        """How long the requests that wait now will take, for `Retry-After`."""
+        ...
 
 
 class Task(Protocol):
@@ -85,7 +90,9 @@ class Task(Protocol):
     def status(self) -> TaskStatus: ...
 
     @property
-    def answer(self) -> Reply | None: ...
+    def answer(self) -> Reply | None:
+        """How the task ended; None: it is not over, as far as is known."""
+        ...
 
     @property
     def changed_at(self) -> float:
@@ -96,7 +103,9 @@ class Task(Protocol):
         """Wait until the task is over, but not longer than this."""
         ...
 
-    async def cancel(self) -> None: ...
+    async def cancel(self) -> None:
+        """End the task now, if it is not over."""
+        ...
 
 
 class Tasks(Protocol):
@@ -153,13 +162,17 @@ class Gateway(Protocol):
         """The models that take bytes."""
         ...
 
-    def submit(self, ask: Ask, asker: Asker) -> Waiting: ...
+    def submit(self, ask: Ask, asker: Asker) -> Waiting:
+        """Let in one ask. Its asker is given the reply."""
+        ...
 
     def submit_all(self, asks: Sequence[Ask], asker: CallAsker) -> Leaving:
         """Let in all asks of one call, or none: a refusal leaves nothing behind."""
         ...
 
-    async def submit_task(self, ask: Ask) -> Task: ...
+    async def submit_task(self, ask: Ask) -> Task:
+        """Let in one ask as a task."""
+        ...
 
     def submit_keyed(self, ask: Ask, key: str, asker: Asker) -> Leaving:
         """Submit an ask with an Idempotency-Key: it is executed once, however often it is asked."""
@@ -169,9 +182,9 @@ class Gateway(Protocol):
         """The task of an ask with an Idempotency-Key, and whether it had been asked for before."""
         ...
 
-    async def find_task(
-        self, task_id: str, client_id: str | None, identity: Identity | None = None
-    ) -> Task: ...
+    async def find_task(self, task_id: str, client_id: str | None, identity: Identity | None = None) -> Task:
+        """The task with this id of the tenant that asks. Raises NotFound."""
+        ...
 
     def check_quota(self, identity: Identity) -> None:
         """Raise OverQuota if the next request of this tenant would be beyond its quota. This counts nothing."""

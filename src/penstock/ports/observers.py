@@ -1,5 +1,5 @@
-"""Observers: they are told what becomes of requests and of batches. Gateways, batchers and workers call them; the
-metrics, the log, the ledger and the dead letters implement them."""
+"""Observers: they are told what becomes of requests and of batches. Gateways, batchers and workers call them. The
+metrics, the log, the ledger, the traces, the record of arrivals and the dead letters implement them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -8,6 +8,8 @@ from penstock.types import Batch, Execution, Failure, GivenUp, Refusal, Reply, W
 
 
 class _Watcher:
+    """What both kinds of observers have in common."""
+
     def start(self) -> None:
         """Called when the server begins."""
 

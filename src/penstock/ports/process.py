@@ -1,5 +1,6 @@
 """What belongs to a process besides its work: ports on which it listens, and companions that begin and end with it.
-The life of a process (`runtime/embedded_server.py`, `cluster/member.py`) starts and stops them."""
+`runtime/embedded_server.py` and `cluster/gateway.py` open and close the companions. Listeners are opened by
+`server`; `runtime/embedded_server.py` and `cluster/member.py` only look whether they still live."""
 
 from typing import Protocol
 

@@ -1,5 +1,6 @@
 """What is kept for the whole installation, whichever process wrote it. Every method that is awaited may raise
-StoreDown. The ledger is a database with one row for each accepted request that has ended.
+StoreDown. The ledger, which some of these methods mention, is a database with one row for each accepted request
+that has ended.
 
 `cluster` calls these; answers are asked for by `runtime/collapse/shared_answers.py`. `adapters/redis/records` and
 `adapters/memory` implement them.
@@ -93,13 +94,17 @@ class Letters(Protocol):
 
     async def remove(self, letter_id: str) -> None: ...
 
-    async def purge(self) -> int: ...
+    async def purge(self) -> int:
+        """Remove all letters. Returns how many there were."""
+        ...
 
 
 class Quotas(Limiter, Protocol):
     """A `Limiter` whose limits all gateways share."""
 
-    async def run(self) -> None: ...
+    async def run(self) -> None:
+        """Settle with the other gateways, until cancelled, what each may let in."""
+        ...
 
 
 class Records(Protocol):

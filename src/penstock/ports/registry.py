@@ -29,10 +29,14 @@ class Registry(Protocol):
         ...
 
     @property
-    def models(self) -> Mapping[str, ModelAnnouncement]: ...
+    def models(self) -> Mapping[str, ModelAnnouncement]:
+        """What was announced of each model last."""
+        ...
 
     @property
-    def reachable(self) -> bool: ...
+    def reachable(self) -> bool:
+        """Whether the bus has answered lately."""
+        ...
 
     @property
     def memory_ratio(self) -> float:

@@ -12,7 +12,7 @@ class NotScaled(Exception):
 
 
 class Hand(Protocol):
-    """Sets the number of workers. Both may raise NotScaled, and are tried again."""
+    """Sets the number of workers. `present` and `scale` may raise NotScaled, and are tried again."""
 
     async def present(self) -> int | None:
         """How many workers there are, or are about to be. None: it cannot tell, and the registry must do."""

@@ -51,17 +51,21 @@ class Publisher(Broker[Accepted], Protocol):
         """Wait until nothing is left to send, or it cannot be sent. `run` must be running."""
         ...
 
-    async def run(self) -> None: ...
+    async def run(self) -> None:
+        """Send what is published and withdrawn, until cancelled."""
+        ...
 
 
 class Leases(Protocol):
     """Which shards a batcher may read. Each new owner of a shard has a higher fence number."""
 
-    on_gained: Callable[[int], None]
-    on_lost: Callable[[int], None]
+    on_gained: Callable[[int], None]  # called with a shard that this batcher owns from now on
+    on_lost: Callable[[int], None]  # called with a shard that it owns no longer
 
     @property
-    def owned(self) -> frozenset[int]: ...
+    def owned(self) -> frozenset[int]:
+        """The shards that this batcher owns."""
+        ...
 
     def fence(self, shard: int) -> int:
         """The fence number of a shard that this batcher owns."""
@@ -88,11 +92,11 @@ class Intake(Protocol[Taken]):
     """
 
     on_inherited: Callable[[Taken], None]
-    on_lost: Callable[[Sequence[Taken]], None]  # another batcher answers for these now
-    on_refused: Callable[[Taken, Failure], None]  # a request could not be taken in; the callee must settle it
-    on_unreadable: Callable[
-        [str, Sequence[str], Failure], None
-    ]  # mailbox and keys of those that cannot be read
+    on_lost: Callable[[Sequence[Taken]], None]  # called with requests that another batcher answers for now
+    # Called with a request that could not be taken in, which the callee must settle.
+    on_refused: Callable[[Taken, Failure], None]
+    # Called for requests that cannot be read, with the mailbox of their gateway and their keys.
+    on_unreadable: Callable[[str, Sequence[str], Failure], None]
 
     @property
     def in_hand(self) -> Collection[str]:
@@ -115,7 +119,9 @@ class Intake(Protocol[Taken]):
         """Read no more, and wait until all that is in hand is settled. `run` must go on."""
         ...
 
-    async def run(self) -> None: ...
+    async def run(self) -> None:
+        """Read the shards until cancelled."""
+        ...
 
 
 class Shards(Protocol):

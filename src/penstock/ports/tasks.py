@@ -103,7 +103,7 @@ class Ended:
     outcome: Outcome
     output: bytes = b""
     failure: Failure | None = None
-    execution: bytes = b""  # as `penstock.words.messages` writes it
+    execution: bytes = b""  # the execution, as `words.messages.encode_execution` writes it
 
 
 class TaskEndings(Protocol):
@@ -129,7 +129,7 @@ class EndedTask(Struct, frozen=True, gc=False):
     model: str
     status: str  # SUCCESS, or the error code
     created: float  # seconds since the epoch
-    completed: float
+    completed: float  # seconds since the epoch
 
 
 class EndedTasks(Protocol):
@@ -140,7 +140,9 @@ class EndedTasks(Protocol):
         """Look now: which process is chosen may have changed."""
         ...
 
-    async def run(self) -> None: ...
+    async def run(self) -> None:
+        """Read until cancelled."""
+        ...
 
 
 # Records rows in the ledger. Returns False if they could not be recorded; then it is called with them again.

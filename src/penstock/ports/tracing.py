@@ -12,7 +12,7 @@ class Served(NamedTuple):
     method: str
     path: str
     route: str  # the path of its door
-    status: int  # of the answer; 0: there was none, since the client had left
+    status: int  # the status of the answer; 0: there was none, since the client had left
     code: str  # the error code; empty if it succeeded
     reply: Reply | None  # None: it came to no reply, or to several
 

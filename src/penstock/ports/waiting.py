@@ -1,6 +1,7 @@
-"""Who waits for an answer, and what waits with them. Doors implement `Asker` and `CallAsker`, which gateways call
-with the reply; gateways implement `Waiting`, which a connection calls when its client has left. What has a time
-limit is `Expiring`: the wheel of the process (`runtime/wheel.py`) calls it when the time is up."""
+"""Who waits for an answer, and what waits with them. Connections and streams (`edge`), doors and tasks implement
+`Asker`, and doors `CallAsker`; the gateway calls them with the reply. `runtime` implements `Waiting`, and whoever
+has lost its client calls that. What has a time limit is `Expiring`: the wheel of the process (`runtime/wheel.py`)
+calls it when the time is up."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -28,5 +28,6 @@ class ByTenant(Generic[T]):
         return True
 
     def oldest(self, tenant: str) -> T | None:
+        """The thing of this tenant that came first; None if it has none."""
         row = self._rows.get(tenant)
         return None if row is None else next(iter(row.values()))

@@ -39,6 +39,7 @@ class Call:
             self._withdraw()
 
     def replied(self, index: int, reply: Reply) -> None:
+        """Take in the reply to one ask. The last output, or the first failure, ends the call."""
         asker = self._asker
         if asker is None:
             return

@@ -4,7 +4,8 @@
 answer there, and over a bus `cluster/condition.py` and `cluster/worker_slots.py`.
 
 A model is `healthy` while all its workers can serve, `degraded` while some cannot, `unhealthy` while none can.
-A server is as its worst model, and `unhealthy` where it cannot serve for a reason of its own.
+A server is as its worst model, and `unhealthy` where it cannot serve for a reason of its own. Nothing here waits;
+`row_here` asks the system for the names of this host and process.
 """
 
 import os
@@ -41,6 +42,7 @@ def condition(workers: int, healthy: int) -> str:
 
 
 def worst(conditions: Iterable[str]) -> str:
+    """The worst of these conditions; `unhealthy` if there are none."""
     return max(conditions, key=BY_BADNESS.index, default=UNHEALTHY)
 
 
@@ -102,6 +104,7 @@ def takes_bytes(slot: Slot) -> bool:
 
 
 def row_of(worker: str, host: str, pid: int | None, last_seen: float, report: SlotReport) -> WorkerRow:
+    """How one slot stands, and where it runs."""
     return WorkerRow(worker, host, pid, last_seen, **structs.asdict(report))
 
 
@@ -111,11 +114,11 @@ def row_here(worker: str, report: SlotReport) -> WorkerRow:
 
 
 class Utilization:
-    """The part of the last seconds that each worker was busy."""
+    """The part of the last seconds in which each worker was busy."""
 
     def __init__(self, now: float) -> None:
         self._looked_at = now
-        self._seen: dict[WorkerId, float] = {}
+        self._seen: dict[WorkerId, float] = {}  # the seconds that each had worked in all at the last look
         self._parts: dict[WorkerId, float] = {}
 
     def look(self, busy: Mapping[WorkerId, float], now: float) -> None:

@@ -16,6 +16,7 @@ MOST_LINES = 10  # lines in the log for letters that come at once; of further on
 
 
 def described(letter: DeadLetter) -> dict[str, Any]:
+    """A letter as it stands in the list."""
     return {
         "id": letter.id,
         "time": iso_time(letter.when),
@@ -30,6 +31,7 @@ def described(letter: DeadLetter) -> dict[str, Any]:
 
 
 def in_full(letter: DeadLetter) -> dict[str, Any]:
+    """A letter with its history, its input and its parameters."""
     return {
         **described(letter),
         "details": letter.details,

@@ -27,7 +27,7 @@ class Desk:
     model: str
     kind: str  # the kind of input: text or json
     broker: Broker[Passenger]
-    admit: Admit
+    admit: Admit  # why a request is not let in; None: it is
     backlog_seconds: Callable[[], float]  # how long the requests that wait now will take
     cost: Callable[[bytes], float] | None  # what an input costs; None: each costs one
     takes_parameters: Callable[[], bool]
@@ -45,6 +45,5 @@ class Desk:
     ready: Callable[[], bool] = lambda: True  # whether a worker can serve the model now
     # The names of the parameters that the model takes; None: any.
     parameter_names: Callable[[], Sequence[str] | None] = lambda: None
-    objective: float | None = (
-        None  # seconds: the latency its requests are meant to keep; None: their time limit
-    )
+    # Seconds: the latency that the model's requests are meant to keep; None: their time limit.
+    objective: float | None = None

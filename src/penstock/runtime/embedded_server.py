@@ -63,7 +63,7 @@ class EmbeddedServer:
         self._observer, self._clock = observer, clock
         self._companions = companions
         self._not_started = {*models, COMPANIONS}  # the parts that have not said yet that they started
-        self._retired = False
+        self._retired = False  # whether the process is ending, so that it is not ready for more
         self._listeners: Sequence[Listener] = ()
         # Done once the server has started, or failed with the mistake that keeps it from starting.
         self.started: asyncio.Future[None] = loop.create_future()
@@ -114,6 +114,7 @@ class EmbeddedServer:
         return len(self.gateway.waiters)
 
     def retire(self) -> None:
+        """Say from now on that the server is not ready, since it is about to end."""
         self._retired = True
 
     def abandon(self) -> None:
@@ -139,6 +140,7 @@ class EmbeddedServer:
     # ---- the admin plane's questions -----------------------------------------------------------------------
 
     def dead_loops(self) -> Sequence[str]:
+        """Why `/livez` fails: each loop or listener that has ended or is stuck, in words."""
         dead = self.loops.dead()
         dead += [f"the listener at {listener.url} has ended" for listener in self._listeners if listener.dead]
         return dead + [
@@ -146,6 +148,7 @@ class EmbeddedServer:
         ]
 
     def not_ready(self) -> str:
+        """Why the server is not ready for requests, in words; empty if it is."""
         if self._retired:
             return "draining"
         if not self.started.done():

@@ -22,7 +22,7 @@ class Fit:
 
     def __init__(self, worker: WorkerId) -> None:
         self._worker = worker
-        self._too_large = 0  # the size that did not fit, lately
+        self._too_large = 0  # the last size that did not fit
         self.size: int | None = None
 
     def fits(self, size: int) -> None:

@@ -53,7 +53,7 @@ class Gateway:
         self._observer = observer
         self._ids = ids
         self._limiter = limiter
-        self._limited = False
+        self._limited = False  # whether some requests in flight may count against a quota
         self.follow(tenants, limits)
         self._keyed = keyed_requests
         self.clock = clock
@@ -64,14 +64,13 @@ class Gateway:
         self._default: Desk | None = None  # the desk that requests mean which name no model
         self.waiters = Waiters(wheel, self._withdraw, self._is_loading, self._settled)
         self.flights = Flights(desks, self.waiters, clock, memory or RememberedAnswers(0, 0), elsewhere)
-        self._shares = False
+        self._shares = False  # whether some requests in flight may share an execution
         self.desks_changed()
 
     def follow(self, tenants: Tenants, limits: Sequence[Limits | None]) -> None:
         """Go by these tenants and limits from now on. What a tenant has used still counts."""
         self._standings = Standings(tenants, self._limiter, limits)
         self._limits = limits
-        # Once there were limits, requests in flight may have accounts.
         self._limited = self._limited or any(limits)
 
     def desks_changed(self) -> None:
@@ -167,6 +166,7 @@ class Gateway:
             raise about(refused, desk.model, first.request.tenant)
 
     def _let_go(self, request: Accepted) -> None:
+        """Give the quota of a request back, as if it had not come."""
         release(request, self.clock(), refused=True)
 
     def find(self, key: str) -> Passenger | None:
@@ -212,7 +212,7 @@ class Gateway:
                 try:
                     raise about(over_quota, desk.model, tenant)
                 finally:
-                    # Otherwise it and this frame, which its traceback holds, wait for the cycle collector.
+                    # Otherwise the error and this frame, which its traceback holds, wait for the cycle collector.
                     del over_quota
         request = Passenger(
             key,
@@ -241,7 +241,7 @@ class Gateway:
             try:
                 raise about(refused, desk.model, tenant)
             finally:
-                del refused  # else it and this frame, which its traceback holds, wait for the collector
+                del refused  # else the error would keep this frame, which its traceback holds
         return desk, request
 
     async def submit_task(self, ask: Ask) -> Task:
@@ -357,6 +357,7 @@ class Gateway:
 
 
 def _take(account: Account, now: float, tenant: str) -> None:
+    """Count one request against an account. Raises OverQuota if the account refuses it."""
     over_quota = account.take(now)
     if over_quota is not None:
         try:

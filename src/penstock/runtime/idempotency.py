@@ -42,10 +42,12 @@ class KeyedTask(StoredTask):
         return self.keyed.id
 
     def told_to(self, first: Asker) -> Leaving:
+        """Note who asked first. Returns what this asker leaves by."""
         self._first = first
         return _First(self)
 
     def attach(self, reserved: Reservation, asker: Asker) -> Leaving:
+        """Let an asker that asks again wait for the same outcome. Returns what this asker leaves by."""
         waiter = reserved.wait(asker)
         reserved.request.input = b""  # the input is not sent anywhere
         if self.answer is None:
@@ -120,7 +122,7 @@ class KeyedStore:
         self._share = share
         self._shares = Shares(max_keys, max_bytes, share)
         self._ttl = ttl
-        self._tasks: dict[str, KeyedTask] = {}
+        self._tasks: dict[str, KeyedTask] = {}  # all tasks, by id (`Keyed.id`)
         # The tasks that are over, the oldest first.
         self._finished: OrderedDict[str, KeyedTask] = OrderedDict()
         self._outcomes: ByTenant[KeyedTask] = ByTenant()  # the tasks that are over, by tenant
@@ -183,6 +185,7 @@ class KeyedStore:
     # ---- for the tasks -------------------------------------------------------------------------------------
 
     def finish(self, task: StoredTask, reply: Reply) -> None:
+        """Keep the outcome of a key. Older outcomes of its tenant make room for it."""
         assert isinstance(task, KeyedTask)
         before, tenant = task.size, task.keyed.tenant
         task.keep(reply)
@@ -201,6 +204,7 @@ class KeyedStore:
         """Do nothing: a key is kept for its time, whether or not its outcome was read."""
 
     def forget(self, task: StoredTask) -> None:
+        """Drop a key whose task is over."""
         if self._finished.pop(task.id, None) is not None:
             assert isinstance(task, KeyedTask)
             del self._tasks[task.id]

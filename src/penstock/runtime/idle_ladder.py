@@ -3,6 +3,7 @@ its `warmth` for the next step; there are steps only where `warm_when_idle` is o
 
 A slot runs the next step when it has had nothing to do for a while. Each step is one batch, so that a request that
 comes meanwhile waits for one batch of that size, and no more. Sizes that real batches have had are left out.
+
 If a batch does not fit into memory, there are no more steps until the backend is started anew. After any other
 failure there are no more at all: how the worker does with real batches says enough.
 """

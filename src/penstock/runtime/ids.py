@@ -1,5 +1,5 @@
-"""The ids of requests and tasks: 128 random bits each, so that nobody can guess one from another. The gateway takes
-one for each request and task.
+"""The ids of requests and tasks: 128 random bits each, so that nobody can guess one from another. Each gateway and
+each data plane (`roles`) takes its ids here.
 
 Where nobody is asked who they are, an id is all that keeps a client from a stranger's result. The kernel is asked
 for the bits of many ids at once, so that one id costs less than counting and formatting a number.
@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from itertools import chain, repeat
 
-BYTES = 16  # of one id
+BYTES = 16  # the length of an id, before it is written in hexadecimal
 AT_ONCE = 256  # ids for which the kernel is asked at once
 
 
@@ -19,4 +19,5 @@ def random_ids() -> Iterator[str]:
 
 
 def _some(many: int) -> list[str]:
+    """Ask the kernel for so many ids."""
     return os.urandom(BYTES * many).hex(" ", BYTES).split(" ")

@@ -1,5 +1,5 @@
-"""An input that a model has answered. With it a slot tells a sick backend from bad inputs, and warms up in idle
-moments (`idle_ladder`).
+"""An input that a model has answered. All slots of the model share it. With it a slot tells a sick backend from bad
+inputs, and warms up in idle moments (`idle_ladder`).
 
 A backend that refuses batch after batch is either sick, and only a new one can help, or has had nothing but bad
 inputs. If it is given once more what was answered before, a healthy one answers.
@@ -18,7 +18,7 @@ class KnownGood:
         self._input: bytes | None = None
         self._model = ""
         self._parameters = b""
-        self._when: Seconds = 0.0
+        self._when: Seconds = 0.0  # when the batch was sealed in which it was answered
 
     def note(self, batch: Batch, result: Result) -> None:
         """Note a batch, of which the first input is kept if all were answered. Batches with a list of parameters,

@@ -20,11 +20,11 @@ class Limit:
         self._seconds = seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._task: asyncio.Task[object] | None = None
+        self._task: asyncio.Task[object] | None = None  # the task that waits; None between two waits
         self._due = inf  # when the current wait must end
         self._rings = inf  # when the timer rings
         self._cancelling = 0  # how many cancellations of the task were already asked for when the wait began
-        self._expired = False
+        self._expired = False  # whether the limit ran out, and has cancelled the task
 
     def within(self, seconds: float) -> "Limit":
         """Change the length of all later waits. Returns this same limit."""

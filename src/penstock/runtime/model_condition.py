@@ -29,6 +29,7 @@ class CapacityHealth(TypedDict):
 
 
 def capacity_health(batcher: Batcher, rules: CapacityRules) -> CapacityHealth:
+    """What the health page says of the capacity."""
     known = own_capacity(batcher) > 0.0
     warning, critical = depth_limits(batcher, rules)
     return {
@@ -49,6 +50,7 @@ def utilization_of(batcher: Batcher, now: float) -> float:
 def model_gauges(
     batcher: Batcher, rules: CapacityRules, tiers: Sequence[str], now: float, restarts: int
 ) -> ModelGauges:
+    """What the metrics page shows of a model. `restarts`: how often its backends were started anew."""
     workers = batcher.fleet.workers.values()
     states = Counter(state_of(worker, now) for worker in workers)
     return ModelGauges(

@@ -1,6 +1,6 @@
-"""Several observers as one: whoever reports (gateways, batchers, slots) calls a single observer, which tells all
-that want to hear it. Every process has one, made in `roles/observers.py`; a batcher over a bus adds its own
-(`cluster/batcher.py`)."""
+"""Several observers as one: whoever reports (gateways, pumps, the docks of workers) calls a single observer, which
+tells all that want to hear it. Every role has one `Observers`, made in `roles/observers.py`; a batcher over a bus
+puts one around that, to add its own observer (`cluster/batcher.py`)."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -99,5 +99,6 @@ class Observers(Observer):
 
 
 def _add(listeners: list[Method], method: Method, *, overridden: bool) -> None:
+    """Add a method to those that are called, if its class does more than inherit it."""
     if overridden:
         listeners.append(method)

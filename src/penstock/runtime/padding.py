@@ -28,6 +28,7 @@ class Padding:
         self._per_item = per_item
 
     async def run(self, backend: Backend, batch: Batch) -> Result:
+        """Have the backend run a batch, padded. Returns the result without the padding."""
         filled = self.filled(batch)
         result = await backend.run(filled)
         return result if filled is batch else trimmed(result, batch.size, filled.size)
@@ -45,8 +46,9 @@ class Padding:
 
 
 def trimmed(result: Result, size: int, rows: int) -> Result:
-    """The result of a padded batch without its padding. Raises BatchRejected if outputs are missing, or there are
-    too many: it is then not known which output belongs to which input."""
+    """The result of a padded batch without its padding. `size`: how many inputs were asked. `rows`: how many were
+    run. Raises BatchRejected if outputs are missing, or there are too many: it is then not known which output
+    belongs to which input."""
     if len(result.outputs) != rows:
         padding = rows - size
         raise BatchRejected(
@@ -55,7 +57,7 @@ def trimmed(result: Result, size: int, rows: int) -> Result:
     result.outputs = result.outputs[:size]
     result.executed, result.padding = rows, rows - size
     if result.failures:
-        result.failures = {place: failure for place, failure in result.failures.items() if place < size}
+        result.failures = {row: failure for row, failure in result.failures.items() if row < size}
     return result
 
 

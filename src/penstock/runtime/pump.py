@@ -1,12 +1,13 @@
 """The loop of one model's batcher (`core.batcher`): events in as they happen, one decision per turn of the event
 loop.
 
-A model's broker calls `offer` and `withdraw`; its slots call the rest, as their `Dock`. Over a bus the batcher's
-process calls all of it (`cluster/batcher.py`, `borrowing`, `workers_seen`).
+In one process a model's broker calls `offer` and `withdraw`, and its slots call what their `Dock` promises;
+`embedded_server` and `served_model` look after the loop. Over a bus the batcher's process calls all of it:
+`batcher`, `batched_models`, `borrowing`, `spilling`, `watchdog` and `workers_seen` of `cluster`.
 
 However many requests arrive in one turn, `step` runs once. A batch that ends is not an event like the others: its
-worker stands idle until the next decision, so that is made at once, before anybody is answered.
-There is one timer, set to when the batcher asked to be woken.
+worker stands idle until the next decision, so that is made at once, before anybody is answered. There is one timer,
+set to when the batcher asked to be woken.
 
 If a decision fails, the log says so, and it is made again after a while, like a loop that ended (`penstock.loops`).
 """
@@ -41,25 +42,24 @@ class Pump:
         on_wants: Callable[[], None] | None = None,
     ) -> None:
         self.batcher = batcher
-        self.on_wants = (
-            on_wants  # called after each step that leaves something waiting: a credit is to be taken
-        )
+        # Called after each step that leaves something waiting for a worker: a credit is to be taken.
+        self.on_wants = on_wants
         # Called after each step that leaves something waiting which the workers of our zone cannot do in time.
         self.on_wants_abroad: Callable[[], None] | None = None
         self._deliver = deliver
         self._observer = observer
         self._loop = loop
         self._clock = clock
-        self._grain = (
-            timer_grain  # uvloop's timers have whole milliseconds: rounding up spares a second wake-up
-        )
+        # uvloop's timers have whole milliseconds: rounding up spares a second wake-up.
+        self._grain = timer_grain
         self._workers: dict[WorkerId, Take] = {}
-        self._scheduled = False
+        self._scheduled = False  # whether a decision is due in the next turn of the loop
         self._timer: asyncio.TimerHandle | None = None
-        self._wake: float | None = None
+        self._wake: float | None = None  # when the timer rings
         self._failures = Failures()
 
     # ---- events ------------------------------------------------------------------------------------------
+    # Each is passed on to the batcher, which says what it means: `gone` to `Batcher.worker_gone`, and so on.
 
     def offer(self, request: Queued) -> None:
         if self.batcher.offer(request, request.arrival) and not self._scheduled:
@@ -173,6 +173,7 @@ class Pump:
                 self.on_wants_abroad()
 
     def _hand_over(self, worker: WorkerId, batch: Sealed, now: float) -> bool:
+        """Hand a batch to its worker. Returns False if that failed; the batcher then retries the batch."""
         try:
             self._observer.handed(batch, now)
             self._workers[worker](batch)

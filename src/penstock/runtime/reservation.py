@@ -39,9 +39,9 @@ class Reserved:
         in_flight: bool = False,
         flights: Flights | None = None,
     ) -> None:
-        """`is_admitted`: the desk was asked whether there is room. `in_flight`: the tenant's quota counts it until
-        it is over, so its end must be told. `flights`: where it may share an execution, if its model allows
-        that."""
+        """`is_admitted`: the desk was asked whether there is room. `in_flight`: the tenant's quota counts the
+        request until it is over, so its end must be told. `flights`: where it may share an execution, if its model
+        allows that."""
         self.request = request
         self.in_flight = in_flight
         self._desk = desk
@@ -65,7 +65,7 @@ class Reserved:
             try:
                 raise about(refused, self.request.model, self.request.tenant)
             finally:
-                # It would keep this frame, which its traceback holds, until the cycle collector comes.
+                # The refusal would keep this frame, which its traceback holds, until the cycle collector comes.
                 del refused
         self._is_admitted = True
 
@@ -96,7 +96,7 @@ class Reserved:
 
     def commit(self) -> None:
         """Note that the request is on its way, or that another request answers it. If nothing will tell of its end,
-        the quota gets its place back now."""
+        it no longer counts as in flight from now on."""
         if not self._waits and not self.in_flight:
             release(self.request, self._clock(), refused=False)
 

@@ -2,7 +2,7 @@
 
 So the function runs in its own process and is given lists of inputs. If it fails, hangs or crashes on an input,
 only that input's request fails, by the same splitting and retrying as with any backend. Where `cost` names a
-function, the desk of the model is given this broker instead of the plain one.
+function, `roles/model.py` gives the desk of the model this broker instead of the plain one.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,6 +24,7 @@ class SizingBroker:
         self._deliver = deliver
         self._max_cost = max_cost
         self._being_sized: dict[str, Queued] = {}  # requests that are being sized, by key
+        # How a request is offered to the sizing batcher, and how it is taken back.
         self._size: Callable[[Queued], None] | None = None
         self._unsize: Callable[[Queued], None] | None = None
 
@@ -43,6 +44,8 @@ class SizingBroker:
             self._onward.withdraw(request)
 
     def sized(self, replies: Sequence[Reply]) -> None:
+        """Take in the replies of the sizing batcher: send on the requests that have a cost, and answer the
+        others."""
         for reply in replies:
             request = self._being_sized.pop(reply.request.key, None)
             if request is None:

@@ -7,14 +7,15 @@ each ended. Nobody else calls the backend.
 start ──warmed up──► wait for a batch ──► run it ──► wait …
   ▲  back-off            │ idle: probe       │ fatal: close
   └──────────────────────┴───────────────────┘
-While it runs a batch it may be handed the next one. A backend that can get that ready is given it at once; its time
-begins when the batch before it has ended.
-A backend's first batch may take long: it may have to load or to compile. The batcher is told after a second, as it
-is of a warm-up.
-A backend that is busy (an endpoint that answers 429) takes nothing for as long as it says. Its batch goes back.
-A backend that refuses batch after batch is given an input that was answered before. If it refuses that too it is
-started anew. Otherwise the inputs were to blame, and there is no restart.
-A backend that says it is nearly full takes no batch until it has said that it has room again:
+
+- While a slot runs a batch it may be handed the next one. A backend that can get that ready is given it at once;
+  its time begins when the batch before it has ended.
+- A backend's first batch may take long: it may have to load or to compile. The batcher is told after a second, as
+  it is of a warm-up.
+- A backend that is busy (an endpoint that answers 429) takes nothing for as long as it says. Its batch goes back.
+- A backend that refuses batch after batch is given an input that was answered before. If it refuses that too it is
+  started anew. Otherwise the inputs were to blame, and there is no restart.
+- A backend that says it is nearly full takes no batch until it has said that it has room again:
               ──► run it ──above FULL──► probe, and again ──below RELIEVED──► wait for a batch
 """
 
@@ -43,18 +44,21 @@ from penstock.types import Batch, Failure, Result, WarmUp, WorkerId
 
 log = logging.getLogger("penstock.worker")
 
-FIRST_RESTART, LONGEST_RESTART = 0.1, 5.0  # seconds
-PROBE_LIMIT = 2.0  # seconds
+FIRST_RESTART, LONGEST_RESTART = 0.1, 5.0  # seconds before the first restart, and before any
+PROBE_LIMIT = 2.0  # seconds that a backend may take to say how it is
 STABLE = 10.0  # seconds: a backend that has run so long, or a batch well, is forgiven its past restarts
 SICK = 6  # batches failed in a row: enough for its breaker to open, and for it to fail its probation too
-SICK_AGAIN = 48  # failed batches before it is asked again, once it was found well again and again
-FULL, RELIEVED = 0.9, 0.8  # parts of what the backend holds; two bounds, so that the slot does not flutter
+SICK_AGAIN = 48  # `SICK` doubles each time that the backend is found well, up to this
+# A backend is full above the first part of what it holds, and has room below the second. There are two bounds so
+# that the slot does not flutter.
+FULL, RELIEVED = 0.9, 0.8
 FULL_PROBE = 0.5  # seconds between two probes of a full backend
 FIRST_BUSY, LONGEST_UNSAID = 0.1, 5.0  # seconds that a busy backend is let rest, if it does not say how long
-SHORTEST_BUSY, LONGEST_BUSY = 0.01, 60.0  # seconds that it is let rest, whatever it says
+SHORTEST_BUSY, LONGEST_BUSY = 0.01, 60.0  # seconds that a busy backend is let rest, whatever it says
 LOADING = 1.0  # seconds a first batch may run before the worker counts as loading
-STILL_LOADING = 10.0  # seconds after which the log says so again
-LONGEST_FULL = 30.0  # seconds: what leaked never comes back by itself, so after this a new backend is started
+STILL_LOADING = 10.0  # seconds after which the log says again that the worker is loading
+# Seconds that a backend may be full. What leaked never comes back by itself, so after this a new one is started.
+LONGEST_FULL = 30.0
 
 
 class Slot:
@@ -114,7 +118,8 @@ class Slot:
         self._running = False  # whether a batch is waited for
         # Batches that the backend was given while it ran another, each with what will come of it.
         self._given: deque[tuple[Batch, asyncio.Task[Result]]] = deque()
-        self._alarm: asyncio.TimerHandle | None = None  # tells how long its first batch takes
+        self._alarm: asyncio.TimerHandle | None = None  # rings when a first batch, or a warm-up, takes long
+        # Set when the slot is handed a batch, or a new backend is to take over.
         self._arrived = asyncio.Event()
         self._start_seconds: float | None = None  # how long starting took last time
         self.last_error = ""
@@ -135,6 +140,7 @@ class Slot:
         return self._first_batches.longest
 
     def take(self, batch: Batch) -> None:
+        """Take a batch from the dock, to run it now or after the one in hand."""
         self._handed.append(batch)
         self._arrived.set()
         self._give_ahead()
@@ -346,7 +352,7 @@ class Slot:
             if error.fatal:
                 self._leave(self._start_seconds)
                 return False
-        if self._handed:  # it came meanwhile, and its wait says nothing of how long batches take
+        if self._handed:  # a batch came meanwhile, and its wait says nothing of how long batches take
             self._held_up = self._clock() - self._handed[0].sent
         return True
 
@@ -455,6 +461,7 @@ class Slot:
             self._dock.loading(self.worker, self.first_seconds)
 
     def _silence(self) -> None:
+        """Stop the alarm."""
         alarm, self._alarm = self._alarm, None
         if alarm is not None:
             alarm.cancel()

@@ -1,5 +1,6 @@
-"""Tasks in one process: asynchronous requests, accepted now and fetched later. The gateway hands every task to the
-`TaskStore`; over a bus `cluster/tasks.py` takes its place.
+"""Tasks in one process: asynchronous requests, accepted now and fetched later. The gateway hands every task without
+an Idempotency-Key to the `TaskStore`; those with one go to `idempotency.py`. Over a bus `cluster/tasks.py` takes
+its place.
 
 The store is bounded by number, by bytes and by time, in all and for each tenant (`penstock.share`). A result that
 nobody has fetched is kept for its time, and a tenant that has used up its share is refused. Results that were
@@ -27,9 +28,13 @@ NO_ROOM = Overloaded.code  # the failure of a task whose result could not be kep
 class Store(Protocol):
     """Where a task is kept: `TaskStore` here, or `idempotency.KeyedStore`."""
 
-    def finish(self, task: "StoredTask", reply: Reply) -> None: ...
+    def finish(self, task: "StoredTask", reply: Reply) -> None:
+        """Keep the reply to a task."""
+        ...
 
-    def fetched(self, task: "StoredTask") -> None: ...
+    def fetched(self, task: "StoredTask") -> None:
+        """Note that somebody has fetched the task."""
+        ...
 
 
 class StoredTask:
@@ -41,13 +46,14 @@ class StoredTask:
         self._store = store
         self._waiter: Waiting | None = None
         self.request = request
-        self._pollers: list[asyncio.Future[None]] = []
+        self._pollers: list[asyncio.Future[None]] = []  # one for each `wait` that is under way
         self.answer: Reply | None = None
-        self.changed_at = now
-        self.when = 0.0  # the time until which the answer is kept, once there is one
+        self.changed_at = now  # the time of day at which the status last changed, as far as is known
+        self.when = 0.0  # until when, by the clock, the answer is kept, once there is one
         self.size = size_of_pending(request)  # bytes that the task counts for
 
     def entered(self, waiter: Waiting) -> None:
+        """Note the waiter of the request, by which it can be withdrawn."""
         self._waiter = waiter
 
     @property
@@ -56,6 +62,7 @@ class StoredTask:
 
     @property
     def name(self) -> tuple[str, str]:
+        """The name under which the store keeps the task: its tenant, and its id."""
         return self.request.tenant, self.request.request_id
 
     @property
@@ -99,10 +106,12 @@ class StoredTask:
 
 
 def size_of_pending(request: Accepted) -> int:
+    """The bytes that a task counts for until it is over."""
     return OVERHEAD + len(request.input) + len(request.parameters)
 
 
 def size_of_answer(answer: Reply) -> int:
+    """The bytes that a task counts for once it is over."""
     failure = answer.failure
     return (
         OVERHEAD
@@ -207,6 +216,8 @@ class TaskStore:
         return next((task for task in self._tasks.values() if task.id == task_id), None)
 
     def finish(self, task: StoredTask, reply: Reply) -> None:
+        """Keep the reply to a task. Other results of its tenant make room for it; if that is not enough, it
+        fails."""
         task.changed_at = self._wall_clock()
         task.when = self._clock() + self._ttl
         tenant = task.request.tenant
@@ -250,6 +261,7 @@ class TaskStore:
             self._fetched.add(tenant, task.name, task)
 
     def forget(self, task: StoredTask) -> None:
+        """Drop a task that is over."""
         if self._finished.pop(task.name, None) is not None:
             tenant = task.request.tenant
             del self._tasks[task.name]

@@ -1,8 +1,8 @@
 """Who asks, in the gateway's terms: a *standing*, which is the tenant, the rank of its tier, and its account.
 
 A standing is found out once for each identity, and kept with it. For clients that only send a `client_id` it is
-kept under that. The gateway has the `Standings`. The gateway, a reservation or a flight calls `release` when a
-request no longer counts as in flight.
+kept under that. The gateway has the `Standings`. `release` is called when a request no longer counts as in flight:
+by the gateway, by a reservation, or by `collapse.flights`.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,6 +17,8 @@ MOST = 10_000  # client ids; if there are more, all are forgotten, and those in 
 
 
 class Standings:
+    """Who asks, for one gateway."""
+
     def __init__(self, tenants: Tenants, limiter: Limiter | None, limits: Sequence[Limits | None]) -> None:
         """`limits`: what each tenant of a tier may ask, by the tier's rank; `limiter` enforces them."""
         self._tenants = tenants
@@ -45,6 +47,7 @@ class Standings:
         return self.anonymous if client_id is None else self.of_name(client_id)
 
     def _find(self, client_id: str | None, identity: Identity | None) -> Standing:
+        """Find a standing out. Its account is None if nothing limits what the tenant may ask."""
         tenant, tier = self._tenants(client_id, identity)
         limits = self._limits[tier] if self._limits else None
         if limits is None:

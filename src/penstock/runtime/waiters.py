@@ -79,12 +79,14 @@ class Waiters:
         self._withdraw = withdraw
         self._settled = settled
         self._waiters: dict[str, Waiter] = {}
-        self._empty: asyncio.Event | None = None  # set when the last one is answered
+        # Set when the last waiter is answered. None: nobody waits for that.
+        self._empty: asyncio.Event | None = None
 
     def __len__(self) -> int:
         return len(self._waiters)
 
     def add(self, request: Passenger, asker: Asker) -> Waiter:
+        """Let an asker wait for the reply to a request, until its deadline."""
         waiter = self._waiters[request.key] = Waiter(self, request, asker, request.deadline)
         self._wheel.add(waiter)
         return waiter
@@ -154,10 +156,12 @@ class Waiters:
         return request
 
     def end_all(self, failure: Failure) -> None:
+        """Answer everyone who waits with this failure."""
         for waiter in list(self._waiters.values()):
             waiter.end((Outcome.FAILED, failure))
 
     def end(self, request: Passenger, ending: tuple[Outcome, Failure]) -> None:
+        """Take a request back, and answer its asker with this ending."""
         outcome, failure = ending
         self._withdraw(request)
         self.settle([Reply(request, outcome, failure=failure)])

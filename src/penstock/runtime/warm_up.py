@@ -20,7 +20,7 @@ from penstock.types import Batch, Reason, Request, Result, Rung, Seconds, WarmUp
 
 log = logging.getLogger("penstock.worker")
 
-AGAIN, ENOUGH = 4, 0.1  # batches; seconds
+AGAIN, ENOUGH = 4, 0.1  # a size is run again at most so often, or until that took so many seconds in all
 
 
 class Warmer:
@@ -122,9 +122,9 @@ class Warmer:
             raise self._failed(
                 inputs, BackendError(f"it gave {result.size} outputs for {len(inputs)} inputs")
             )
-        for place, failure in (result.failures or {}).items():
+        for index, failure in (result.failures or {}).items():
             error = BackendError(failure.message, details=failure.details)
-            raise self._failed(inputs, error, f", at input {place + 1}")
+            raise self._failed(inputs, error, f", at input {index + 1}")
 
     def _failed(self, inputs: Sequence[bytes], error: BackendError, where: str = "") -> BackendUnavailable:
         size = len(inputs)

@@ -1,5 +1,6 @@
 """Which sizes of batch the backend of one slot has run, in its warm-up and in idle moments, and which of them fit
-into its memory. Each slot has one, and tells it of starts and of batches.
+into its memory. Each slot has one `Warmth`, tells it of starts and of batches, and lets it run warm-ups. It calls
+the backend, tells the dock what came of it, and writes to the log.
 """
 
 import logging
@@ -49,6 +50,7 @@ class Warmth:
             self._tell(warm_up)
 
     def answered(self, batch: Batch, result: Result) -> None:
+        """Note that a real batch was answered."""
         size = result.executed or batch.size
         self._ladder.was_real(size)
         self.fit.fits(size)

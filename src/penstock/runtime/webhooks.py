@@ -5,8 +5,8 @@ for each task whose asker has named an address; `roles/webhooks.py` makes one `W
                                     │ any other answer, or none: later, after longer and longer
                                     └──410, or too often──► given up
 
-Each message is signed as standardwebhooks.com says, so that libraries can check it. What is promised is kept in
-this process alone: if it dies, nobody is called, and the result is there to be fetched.
+Each message is signed as standardwebhooks.com says, so that libraries can check it. A `Courier` sends it. What is
+promised is kept in this process alone: if it dies, nobody is called, and the result is there to be fetched.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ from penstock.ports import Task
 from penstock.ports.webhooks import Courier, Tell, Undelivered
 
 LONGEST_URL = 2048  # characters
-AT_ONCE = 32  # messages under way
-AT_ONCE_TO_ONE = 4  # of these, to one origin
+AT_ONCE = 32  # messages that are sent at a time
+AT_ONCE_TO_ONE = 4  # messages that are sent at a time to one origin
 WAIT = 30.0  # seconds of one wait for a task to be over
 PAUSE = 1.0  # seconds until a task is looked for again while the store is away
-MOST_BYTES = 64 * 2**20  # of messages that wait to be taken; beyond it they are told without their output
-LAST_WORDS = 2.0  # seconds for messages that are under way when the process ends
-GONE = 410
+MOST_BYTES = 64 * 2**20  # bytes of all messages that wait; beyond it a message goes without its output
+LAST_WORDS = 2.0  # seconds for messages that are being sent when the process ends
+GONE = 410  # the status by which an address asks to be called no more
 SECRET = "whsec_"  # begins a secret that is written in base64
 
 log = logging.getLogger("penstock.webhooks")
@@ -60,14 +60,15 @@ class Webhooks:
         self._key = key_of(secret)
         self._wall_clock = wall_clock
         self._attempts, self._base, self._longest = attempts, base, longest
+        # How many webhooks may be promised at once: to all tenants together, and to each.
         self._most, self._each = most, max(1, int(most * share))
-        self._promised: Counter[str] = Counter()  # by tenant
-        self._bytes = 0
+        self._promised: Counter[str] = Counter()  # by tenant, how many webhooks are promised
+        self._bytes = 0  # of all messages that wait to be taken
         self._at_once = asyncio.Semaphore(AT_ONCE)
-        self._to_one: dict[str, asyncio.Semaphore] = {}
-        self._users: Counter[str] = Counter()  # of each of these
-        self._under_way: set[asyncio.Task[None]] = set()
-        self._sending: set[asyncio.Task[None]] = set()  # of these, those whose message is on the wire
+        self._to_one: dict[str, asyncio.Semaphore] = {}  # by origin, while a message to it waits or is sent
+        self._users: Counter[str] = Counter()  # by origin, how many messages use its semaphore
+        self._under_way: set[asyncio.Task[None]] = set()  # the asyncio tasks that keep a promise
+        self._sending: set[asyncio.Task[None]] = set()  # those among them whose message is on the wire
 
     # ---- what is promised --------------------------------------------------------------------------------
 
@@ -103,9 +104,10 @@ class Webhooks:
 
         keeping.add_done_callback(kept)
 
-    # ---- one of them -------------------------------------------------------------------------------------
+    # ---- one webhook -------------------------------------------------------------------------------------
 
     async def _keep(self, url: str, task: Task, tell: Tell) -> None:
+        """Keep one promise: wait until the task is over, and deliver the message."""
         if not await _is_over(task):
             return
         name, body = task.id, tell(task, True)

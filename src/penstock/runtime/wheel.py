@@ -22,11 +22,12 @@ class Wheel:
         self._loop = loop
         self._clock = clock
         self._tick = tick
-        self._new: list[Expiring] = []
-        self._by_tick: dict[int, list[Expiring]] = {}
+        self._new: list[Expiring] = []  # what was added since the last tick
+        self._by_tick: dict[int, list[Expiring]] = {}  # what was added before, by the tick of its time
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, entry: Expiring) -> None:
+        """Put a deadline on the wheel: `expire` is called after its time, unless it is settled by then."""
         self._new.append(entry)
         if self._timer is None:
             self._timer = self._loop.call_later(self._tick, self._turn)

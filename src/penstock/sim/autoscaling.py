@@ -1,4 +1,4 @@
-"""Plays one schedule with autoscaled workers and with a fixed number, and shows both side by side.
+"""Plays one schedule with autoscaled workers and with a fixed number, and makes a table of both.
 `penstock sim --autoscale` and `benchmarks/autoscaling.py` call it.
 
 What is compared is what the workers cost, as worker-hours, and how often the objective was missed: by a request
@@ -18,7 +18,7 @@ from penstock.sim.kernel import Kernel, Run, Scenario
 from penstock.sim.scaled import ScaledKernel, Staff
 from penstock.sim.study import Watched, costs_of, summary_of
 
-Progress = Callable[[int], None]
+Progress = Callable[[int], None]  # called now and then with how many arrivals have been played
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,8 @@ def scaled(
     objective: float,
     progress: Progress | None = None,
 ) -> Staffed:
-    """Play the schedule with as many workers as the rules ask for. A start takes `rules.start`, as is believed."""
+    """Play the schedule with as many workers as the rules ask for. A start takes as long as the rules believe it
+    does (`rules.start`)."""
     kernel = ScaledKernel(scenario, rules, rules.start)
     run = _play(kernel, scenario, schedule, warmup, progress)
     return _staffed(run, kernel.staff, schedule, objective)

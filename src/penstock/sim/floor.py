@@ -1,5 +1,5 @@
-"""The floor: the latency that no policy can beat. `penstock sim` prints it beside its results, and `penstock plan`
-begins with it. Pure arithmetic: nothing is played.
+"""The floor: the latency that no policy can beat. `penstock sim` prints it beside its results. `penstock plan`
+needs only the gap between batches from here (`advice/arithmetic.py`). Pure arithmetic: nothing is played.
 
 τ is the gap between two starts of a batch, λ the arrival rate, and S(n) the time of a batch of n. At best G workers
 start a batch every τ with G·τ = S(λ·τ). A request waits for the next start, τ/2 on average and q·τ at quantile q,
@@ -10,6 +10,7 @@ its own, no request waits, and the floor is S(1).
 from penstock.load.report import Spread
 from penstock.service_model import ServiceModel
 
+# Each field of a `Spread`, and the quantile that it is.
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max": 1.0}
 
 
@@ -29,7 +30,8 @@ def floor(service: ServiceModel, workers: int, max_batch: int, rate: float) -> S
 
 
 def gap_of_starts(service: ServiceModel, workers: int, rate: float) -> float:
-    """Returns τ. A batch at or below the knee takes `a` seconds; beyond it the time grows by `b` for each
+    """Returns τ, the shortest gap between two starts. The rate must be below the capacity. Where no curve was
+    measured, a batch at or below the knee takes `a` seconds, and beyond it the time grows by `b` for each
     request."""
     if service.points:
         return _measured_gap(service, workers, rate)

@@ -1,5 +1,6 @@
 """The server's own decisions in virtual time: arrivals and completions are events, and nothing ever sleeps.
-`penstock sim` plays its schedules on it (`study.py`); benchmarks and tests play scenarios of their own.
+`penstock sim` plays its schedules on it (`study.py`), and so does `advice`; benchmarks and tests play scenarios of
+their own.
 
 The kernel takes the place of the runtime: it feeds `core` with events and `now`, and carries out what `core`
 decides. The gateway is ideal: nothing takes time but the GPU. So the result shows what the policy is worth.
@@ -38,16 +39,16 @@ class Scenario:
     workers: int = 1
     rules: BatchingRules = field(default_factory=BatchingRules)
     admission: AdmissionRules | None = field(default_factory=AdmissionRules)  # None: everything is let in
-    capacity: CapacityRules = field(default_factory=CapacityRules)  # how the tiers share it
-    queue_limit: Seconds = 2.0
-    request_limit: Seconds = 4.0
-    tier_shares: Sequence[float] = (1.0,)  # of the arrivals, by tier
-    tier_limits: Sequence[
-        tuple[Seconds, Seconds]
-    ] = ()  # queue and request limit of each tier; empty: as above
+    capacity: CapacityRules = field(default_factory=CapacityRules)  # how the tiers share the capacity
+    queue_limit: Seconds = 2.0  # how long a request may wait
+    request_limit: Seconds = 4.0  # how long it may take until it is answered
+    tier_shares: Sequence[float] = (1.0,)  # by tier: its part of the arrivals
+    # By tier: the limits of its requests, in the order of the two above. Empty: those two, for every tier.
+    tier_limits: Sequence[tuple[Seconds, Seconds]] = ()
     tenants: int = 1
-    tenant_shares: Sequence[float] = ()  # of the arrivals, by tenant; empty: even shares
-    poisoned: Sequence[float] = ()  # by tenant: the part of its requests that carries the service's poison
+    tenant_shares: Sequence[float] = ()  # by tenant: its part of the arrivals; empty: all have the same
+    # By tenant: the part of its requests that carries the service's poison. Empty: none does.
+    poisoned: Sequence[float] = ()
     own_parameters: bool = False  # each tenant has parameters of its own, so that tenants share no batch
     warmed: Sequence[int] = ()  # sizes that each worker runs in a warm-up, before the first arrival
     seed: int = 0
@@ -57,17 +58,18 @@ class Scenario:
 class Run:
     """What happened to the requests that arrived after the warm-up, and what the workers did from then on."""
 
-    latencies: "array[float]" = field(default_factory=lambda: array("d"))  # of those served in time
+    # For each request that was served in time: how long that took, and when it was answered.
+    latencies: "array[float]" = field(default_factory=lambda: array("d"))
     finished_at: "array[float]" = field(default_factory=lambda: array("d"))
-    sent: int = 0
-    late: int = 0  # served after their deadline
-    errors: Counter[str] = field(default_factory=Counter)
+    sent: int = 0  # requests that arrived
+    late: int = 0  # requests that were served after their deadline; `errors` counts them too
+    errors: Counter[str] = field(default_factory=Counter)  # by code
     batches: int = 0
-    batched: int = 0
+    batched: int = 0  # requests in all batches
     padding: int = 0  # inputs that were repeated to fill batches
-    reasons: Counter[str] = field(default_factory=Counter)
-    busy_seconds: float = 0.0
-    ended: Seconds = 0.0
+    reasons: Counter[str] = field(default_factory=Counter)  # why batches went
+    busy_seconds: float = 0.0  # of all workers together
+    ended: Seconds = 0.0  # when the last thing happened
     sent_by_tier: Counter[int] = field(default_factory=Counter)
     in_time_by_tier: Counter[int] = field(default_factory=Counter)
     sent_by_tenant: Counter[str] = field(default_factory=Counter)
@@ -90,7 +92,7 @@ def askers(scenario: Scenario) -> Iterator[tuple[str, int]]:
 
 def _are_alike(scenario: Scenario) -> bool:
     """Whether requests differ in nothing but their times, and what they cost, so that many may be offered at once.
-    Not where batches are handed over ahead, which may be due at any arrival."""
+    False where batches are handed over ahead, since one may be due at any arrival."""
     several = len(scenario.tier_shares) > 1 or scenario.tenants > 1 or scenario.tenant_shares
     return not (several or scenario.tier_limits or scenario.poisoned or scenario.rules.ahead)
 
@@ -116,15 +118,16 @@ class Kernel:
         self.run_so_far = Run()
         self._on_dispatch = on_dispatch
         self._on_reply = on_reply
-        self._measured_from = 0.0
+        self._measured_from = 0.0  # when the warm-up was over
         self._rng = Random(scenario.seed)
+        # What is to happen, as a heap: when, a number that breaks ties, and what is called then.
         self._events: list[tuple[Seconds, int, Callable[[Seconds], None]]] = []
         self._sequence = 0
-        self._poison = scenario.service.poison.encode()
+        self._poison = scenario.service.poison.encode()  # an input with this text in it makes its batch fail
         self._restarts: Counter[WorkerId] = Counter()
-        self._faulty = any(getattr(scenario.service, fault) for fault in Fault)
+        self._faulty = any(getattr(scenario.service, fault) for fault in Fault)  # whether faults are drawn
         self._alike = _are_alike(scenario)
-        self._new_shapes: dict[WorkerId, NewShapes] = {}
+        self._new_shapes: dict[WorkerId, NewShapes] = {}  # which sizes are new to each worker
 
     def run(
         self, schedule: Sequence[float], costs: Sequence[float] | None = None, warmup: Seconds = 0.0
@@ -138,7 +141,7 @@ class Kernel:
         events, step, offer = self._events, self._step, self.batcher.offer
         make = self._requests(costs)
         wake: Seconds | None = None
-        # What arrives from this place in the schedule on is counted; all of it, if the warm-up is longer.
+        # What arrives before this index of the schedule is not counted. If the warm-up is longer, all is counted.
         before = bisect_left(schedule, warmup) if warmup > 0.0 else 0
         before = before if before < len(schedule) else 0
         alike, taken = costs is None and self._alike, 0
@@ -195,15 +198,15 @@ class Kernel:
         assert wake is not None
         return self._step(wake)
 
-    def _offer_more(self, like: Queued, places: range, schedule: Sequence[float]) -> int:
-        """Offer the requests that come next in the schedule, before anything else happens, after one like them for
-        which no step was called for. Gives how many of them were let in without a closer look."""
-        number, batcher = len(places), self.batcher
+    def _offer_more(self, like: Queued, indices: range, schedule: Sequence[float]) -> int:
+        """Offer the requests at these indices of the schedule, which come before anything else happens, after one
+        like them for which no step was called for. Returns how many of them were let in without a closer look."""
+        number, batcher = len(indices), self.batcher
         if number and self._admission is not None:
             number = self._admission.let_in(like, number)
         if not number or batcher.apart.known:
             return 0
-        model, text, start = like.model, like.input, places.start
+        model, text, start = like.model, like.input, indices.start
         queue, limit = self.scenario.queue_limit, self.scenario.request_limit
         more = [
             Queued(str(index), model, text, now, now + queue, now + limit)
@@ -213,6 +216,7 @@ class Kernel:
         return number
 
     def _requests(self, costs: Sequence[float] | None) -> Callable[[int, Seconds], Queued]:
+        """Returns a function that makes the request at an index of the schedule. It must be called in order."""
         scenario = self.scenario
         several = len(scenario.tier_shares) > 1 or scenario.tenants > 1 or scenario.tenant_shares
         draw = askers(scenario) if several else None
@@ -290,6 +294,7 @@ class Kernel:
             run.in_time_by_tenant.update([request.tenant for request in in_time])
 
     def _dispatch(self, worker: WorkerId, batch: Sealed, now: Seconds) -> None:
+        """Let a worker run a batch: draw how long that takes and how it ends."""
         run, rng, service = self.run_so_far, self._rng, self.scenario.service
         run.batches += 1
         rows = int(self.scenario.rules.sizes.padded(batch.size))
@@ -321,6 +326,7 @@ class Kernel:
             self._at(now + seconds, lambda then: self.batcher.finished(worker, batch.id, result, then))
 
     def _lose(self, worker: WorkerId, batch_id: int, failure: Failure, now: Seconds) -> None:
+        """A worker crashed or hung with a batch. It comes back after a while."""
         self._restarts[worker] += 1
         back = now + backoff(1, RESTART, RESTART, self._restarts[worker])
         self.batcher.finished(worker, batch_id, failure, now)

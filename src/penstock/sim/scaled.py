@@ -22,9 +22,9 @@ LOOK = 1.0  # seconds between two looks of the autoscaler
 class Staff:
     """How many workers there were in a run."""
 
-    seconds: Seconds = 0.0  # that workers were paid for, of all together, after the warm-up
-    span: Seconds = 0.0  # of the run, after the warm-up
-    most: int = 0
+    seconds: Seconds = 0.0  # for how long workers were paid for after the warm-up, all together
+    span: Seconds = 0.0  # how long the run was after the warm-up
+    most: int = 0  # the most workers at a time
     changes: list[tuple[Seconds, int]] = field(default_factory=list)  # when, and how many were wanted then
 
     @property
@@ -50,12 +50,14 @@ class ScaledKernel(Kernel):
         self.staff = Staff(most=workers, changes=[(0.0, workers)])
         self._start_takes = start
         self._asked: dict[WorkerId, Seconds] = {}  # the workers that are paid for, and since when
-        self._coming: dict[WorkerId, None] = {}  # of these, those that are not ready yet; the latest last
-        self._leaving: dict[WorkerId, None] = {}  # of these, those that leave after the batch in hand
-        self._made = workers  # workers in all
+        # The workers among them that are not ready yet, the latest last; and those that leave after the batch in
+        # hand.
+        self._coming: dict[WorkerId, None] = {}
+        self._leaving: dict[WorkerId, None] = {}
+        self._made = workers  # how many workers there have been in all
         self._schedule: Sequence[float] = ()
-        self._arrived = 0  # arrivals at the last look
-        self._warmup = self._end = 0.0
+        self._arrived = 0  # how many requests had come at the last look
+        self._warmup = self._end = 0.0  # when the warm-up ends, and the schedule
 
     def run(
         self, schedule: Sequence[float], costs: Sequence[float] | None = None, warmup: Seconds = 0.0
@@ -71,10 +73,12 @@ class ScaledKernel(Kernel):
         return run
 
     def _start(self, worker: WorkerId) -> None:
-        if worker in self._asked and worker not in self._leaving:  # else it was restarted, and is not wanted
+        # A worker that has crashed may not be wanted any more.
+        if worker in self._asked and worker not in self._leaving:
             super()._start(worker)
 
     def _look(self, now: Seconds) -> None:
+        """Let the autoscaler look, and do what it decides."""
         batcher, curve = self.batcher, self.batcher.curve
         came = bisect_left(self._schedule, now)
         one = curve.best_size / curve.best_seconds if curve.best_seconds else 0.0
@@ -130,4 +134,5 @@ class ScaledKernel(Kernel):
         self._paid(worker, now)
 
     def _paid(self, worker: WorkerId, now: Seconds) -> None:
+        """Count what a worker that has gone has cost."""
         self.staff.seconds += max(0.0, now - max(self._warmup, self._asked.pop(worker)))

@@ -1,4 +1,5 @@
-"""Plays one schedule under one policy, and shows what came of it. `penstock sim` and the benchmarks call it.
+"""Plays one schedule under one policy, and makes tables of what came of it. `penstock sim` and the benchmarks call
+it; the other studies of this folder use parts of it.
 
 `study` plays the schedule and returns a `Finding`. `render` shows one finding in full, or several side by side,
 with the floor: the latency that no policy can beat.
@@ -40,7 +41,7 @@ class Finding:
 
     summary: Summary
     tiers: Mapping[str, Tier]  # empty if there is only one tier
-    floor: Spread | None
+    floor: Spread | None  # None: there is none, or it was not asked for
 
     def as_dict(self) -> dict[str, object]:
         """Returns the fields of the summary, the tiers, and the floor, which only a simulator knows."""
@@ -77,7 +78,7 @@ def costs_of(scenario: Scenario, schedule: Schedule) -> "array[int] | None":
 
 
 def summary_of(run: Run, schedule: Schedule, available: float) -> Summary:
-    """`available`: the seconds of all workers together, after the warm-up."""
+    """Returns the figures of a run. `available`: the seconds of all workers together, after the warm-up."""
     return summarize(
         duration=schedule.measured,
         latencies=run.latencies,

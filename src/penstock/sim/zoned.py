@@ -24,7 +24,9 @@ from penstock.core.queued import Queued, Sealed
 from penstock.sim.kernel import Scenario
 from penstock.types import Outcome, Reply, Result, Seconds, WorkerId
 
-LEASE, SILENT, HEARTBEAT = 1.0, 0.75, 0.25  # seconds, as over Redis at the defaults
+# As over Redis at the defaults: the seconds of a lease, the part of it after which nobody counts on a silent
+# process, and the seconds between two heartbeats.
+LEASE, SILENT, HEARTBEAT = 1.0, 0.75, 0.25
 KEPT = 0.5  # seconds after which a slot that nothing waits for is given back
 
 
@@ -40,10 +42,10 @@ class Spill(StrEnum):
 class Zones:
     """The zones of a scenario. The workers are divided evenly among them."""
 
-    shares: Mapping[str, float]  # of the arrivals, by zone
-    round_trip: Seconds = 0.002  # between two zones
+    shares: Mapping[str, float]  # by zone: its part of the arrivals
+    round_trip: Seconds = 0.002  # from one zone to another, and back
     spill: Spill = Spill.DEADLINE
-    lost: str = ""  # the zone that is lost, if any
+    lost: str = ""  # the zone that is lost; empty: none is
     lost_at: Seconds = inf
 
 
@@ -51,16 +53,17 @@ class Zones:
 class ZonedRun:
     """What happened to the requests that arrived after the warm-up."""
 
-    arrivals: "array[float]" = field(default_factory=lambda: array("d"))  # of those that were served in time
-    latencies: "array[float]" = field(default_factory=lambda: array("d"))  # of the same
-    errors: Counter[str] = field(default_factory=Counter)
-    accepted: int = 0
-    crossed: int = 0  # served in time by a worker of another zone than they were asked in
-    inherited: int = 0  # those that the lost zone had in hand
+    # For each request that was served in time: when it came, and how long it took.
+    arrivals: "array[float]" = field(default_factory=lambda: array("d"))
+    latencies: "array[float]" = field(default_factory=lambda: array("d"))
+    errors: Counter[str] = field(default_factory=Counter)  # by code
+    accepted: int = 0  # requests that were let in
+    crossed: int = 0  # requests that were served in time by a worker of another zone than they were asked in
+    inherited: int = 0  # requests that the lost zone had in hand
     batches: int = 0
-    batched: int = 0
-    busy_seconds: float = 0.0
-    ended: Seconds = 0.0
+    batched: int = 0  # requests in all batches
+    busy_seconds: float = 0.0  # of all workers together
+    ended: Seconds = 0.0  # when the last request was served
 
 
 class _Home:
@@ -71,9 +74,9 @@ class _Home:
         self.batcher = Batcher(replace(scenario.rules, shared=True, ahead=False))
         rules = scenario.admission
         self.admission = None if rules is None else Admission(self.batcher, rules, scenario.capacity)
-        self.in_hand: dict[str, Queued] = {}
-        self.asks: Sequence[str] = ()  # the zones that lend
-        self.wake: Seconds | None = None
+        self.in_hand: dict[str, Queued] = {}  # requests that the batcher has not answered, by key
+        self.asks: Sequence[str] = ()  # the zones that lend workers
+        self.wake: Seconds | None = None  # when the batcher is to be asked again
         self.alive = True
 
 
@@ -84,6 +87,7 @@ class ZonedKernel:
         self.scenario, self.zones = scenario, zones
         self.run_so_far = ZonedRun()
         self._rng = Random(scenario.seed)
+        # What is to happen, as a heap: when, a number that breaks ties, and what is called then.
         self._events: list[tuple[Seconds, int, Callable[[Seconds], None]]] = []
         self._numbers = count()
         each = scenario.workers // len(zones.shares)
@@ -97,13 +101,15 @@ class ZonedKernel:
         }
         if zones.spill is Spill.POOL:
             self._lines = {"": deque(self._zone_of)}
-        self._hungry: deque[tuple[_Home, bool]] = deque()  # who wants a slot, and whether from abroad
-        self._turn = 0
+        # The batchers that want a slot, each with whether it is to be one from abroad. The longest waits first.
+        self._hungry: deque[tuple[_Home, bool]] = deque()
+        self._next_home = 0  # counts up, so that requests without a zone of their own go round the zones
         self._warmup = 0.0
         for home in self._homes.values():
             self._meet_workers(home)
 
     def _meet_workers(self, home: _Home) -> None:
+        """Tell a batcher which workers it may use."""
         pool = self.zones.spill is Spill.POOL
         for worker, zone in self._zone_of.items():
             abroad = zone != home.name
@@ -149,8 +155,8 @@ class ZonedKernel:
 
     def _next_alive(self) -> _Home:
         alive = [home for home in self._homes.values() if home.alive]
-        self._turn += 1
-        return alive[self._turn % len(alive)]
+        self._next_home += 1
+        return alive[self._next_home % len(alive)]
 
     # ---- requests ------------------------------------------------------------------------------------------
 
@@ -240,7 +246,7 @@ class ZonedKernel:
     def _share_out(self, now: Seconds) -> None:
         """Give slots that are free to whoever has waited longest."""
         for home, abroad in list(self._hungry):
-            if (home, abroad) not in self._hungry:  # it was served when another one was
+            if (home, abroad) not in self._hungry:  # this batcher has been given a slot meanwhile
                 continue
             wants = home.batcher.wants_abroad if abroad else home.batcher.wants_worker
             if not home.alive or not wants(now):
@@ -329,6 +335,7 @@ class ZonedKernel:
         self._at(now + LEASE, lambda then: self._inherit(lost, then))
 
     def _miss(self, lost: _Home, now: Seconds) -> None:
+        """The others notice that a zone is silent, and count on its workers no longer."""
         for home in self._living():
             for worker in lost.workers:
                 if worker in home.batcher.fleet.workers:

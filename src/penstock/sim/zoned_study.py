@@ -1,5 +1,5 @@
-"""Plays one schedule on several zones, once for each way in which they may help each other, and shows the results
-side by side. `penstock sim --zones` calls it (`cli/sim_zones.py`)."""
+"""Plays one schedule on several zones, and makes a table of the results of several ways in which these may help
+each other. `penstock sim --zones` calls it for each way (`cli/sim_zones.py`)."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -24,10 +24,11 @@ class ZonedFinding:
     """What one way of helping each other made of the schedule."""
 
     summary: Summary
-    crossed: float  # the part of those served in time whose batch ran in another zone than they were asked in
-    accepted: int
-    failed: int  # of these: they expired, or were late
-    inherited: int  # those that a lost zone had in hand
+    # The part of the requests served in time whose batch ran in another zone than they were asked in.
+    crossed: float
+    accepted: int  # requests that were let in
+    failed: int  # requests that were let in and expired, or were late
+    inherited: int  # requests that a lost zone had in hand
     # Seconds from the loss until p99 was back; None if no zone was lost, or it never was.
     back: Seconds | None
 
@@ -43,6 +44,7 @@ class ZonedFinding:
 
 
 def zoned_study(scenario: Scenario, zones: Zones, schedule: Schedule, warmup: Seconds) -> ZonedFinding:
+    """Play the schedule with one way of helping each other."""
     run = ZonedKernel(scenario, zones).run(schedule.times, warmup)
     refused = run.errors[Overloaded.code]
     available = scenario.workers * (run.ended - warmup)
@@ -87,6 +89,8 @@ def back_after(run: ZonedRun, lost_at: Seconds) -> Seconds | None:
 
 
 def render_zones(findings: Mapping[str, ZonedFinding], lost: str) -> RenderableType:
+    """Returns what was found, by the way of helping each other, as a table. `lost`: the zone that was lost, if
+    any."""
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("ms", no_wrap=True)
     headings = ["mean", "p99", "max", "goodput/s", "refused", "failed", "crossed", "busy"]

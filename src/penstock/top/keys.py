@@ -14,7 +14,7 @@ HELP = (
     "? h          these keys",
     "q  Ctrl-C    leave",
 )
-PAGE = 10  # rows
+PAGE = 10  # rows that PageUp and PageDown move by
 _LISTS: dict[str, Kind] = {kind[0]: kind for kind in KINDS}
 _STEPS = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -PAGE, "pagedown": PAGE}
 
@@ -24,8 +24,8 @@ class Looking:
     """What is looked at, and how."""
 
     kind: Kind = "models"
-    sort: int = 0  # the column
-    reverse: bool = False
+    sort: int = 0  # the number of the column that the rows are sorted by
+    reverse: bool = False  # whether they are sorted the other way round
     name: str = ""  # the row that is marked; empty: the first
     alone: bool = False  # only this row, with all that is known of it
     help: bool = False

@@ -18,27 +18,30 @@ KINDS: tuple[Kind, ...] = ("models", "tiers", "workers", "processes")
 @dataclass(frozen=True, slots=True)
 class Column:
     title: str
-    right: bool = True
+    right: bool = True  # whether its cells stand at the right edge, as figures do
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row, by which its columns are sorted, and what is shown of it alone."""
+    """A row of a list."""
 
     name: str
     cells: Sequence[str]
     order: Order
-    details: Sequence[str] = field(default_factory=list)
-    trouble: bool = False
+    details: Sequence[str] = field(default_factory=list)  # the lines that are shown if it is looked at alone
+    trouble: bool = False  # whether something is wrong with what it shows
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
+    """A list as it is shown."""
+
     columns: Sequence[Column]
     rows: Sequence[Row]
 
 
 def rows_of(overview: Overview, kind: Kind) -> Rows:
+    """Makes the list of this kind."""
     return _MAKERS[kind](overview)
 
 
@@ -110,7 +113,7 @@ def _tiers(overview: Overview) -> Rows:
         for tier, number in model.standing.queue.items():
             waiting[tier][model.name] = number
     rows = []
-    for place, (tier, queues) in enumerate(waiting.items()):
+    for rank, (tier, queues) in enumerate(waiting.items()):
         refused = {
             model.name: found for model in overview.models if (found := model.refused_tiers.get(tier, 0.0))
         }
@@ -123,7 +126,7 @@ def _tiers(overview: Overview) -> Rows:
             Row(
                 tier,
                 [tier, f"{number:,}", rate(often), says],
-                [place, number, often, says],
+                [rank, number, often, says],
                 details,
                 bool(often),
             )

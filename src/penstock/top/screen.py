@@ -13,7 +13,7 @@ from penstock.top.words import fitted, milliseconds, percent
 
 LEAST_DETAILS = 4  # rows that must be free below a list, so that details of the marked row are shown there
 WIDEST = 60  # columns that one cell may take
-BAR = 20  # columns
+BAR = 20  # columns of the bar that shows the load
 
 
 class Line(NamedTuple):
@@ -24,7 +24,8 @@ class Line(NamedTuple):
 
 
 def screen(overview: Overview, looking: Looking, width: int, height: int, trouble: str = "") -> list[Line]:
-    """`trouble`: why the overview is not the newest; empty if it is."""
+    """Returns the lines that fill a screen of this size. `trouble`: why the overview is not the newest; empty if it
+    is."""
     lines = [*_head(overview, looking, trouble), Line("")]
     if looking.help:
         lines += [Line("KEYS", "title"), *(Line(f"  {each}") for each in HELP)]
@@ -65,11 +66,11 @@ def everything(overview: Overview, width: int) -> list[Line]:
 
 def in_order(rows: Rows, looking: Looking) -> list[Row]:
     """The rows as they are sorted: names from A on, figures from the greatest on."""
-    place = min(looking.sort, len(rows.columns) - 1)
-    down = bool(rows.columns[place].right) != looking.reverse
+    sorted_by = min(looking.sort, len(rows.columns) - 1)
+    down = bool(rows.columns[sorted_by].right) != looking.reverse
 
     def order(row: Row) -> tuple[bool, float, str]:
-        value = row.order[place]
+        value = row.order[sorted_by]
         return (isinstance(value, str), 0.0, value) if isinstance(value, str) else (False, value, "")
 
     return sorted(rows.rows, key=order, reverse=down)
@@ -116,8 +117,8 @@ def _tabs(overview: Overview, looking: Looking) -> str:
 def _table(
     columns: Sequence[Column], rows: Sequence[Row], looking: Looking, marked: Row | None, width: int
 ) -> list[Line]:
-    place = min(looking.sort, len(columns) - 1)
-    titles = [f"{column.title}{'*' if at == place else ''}" for at, column in enumerate(columns)]
+    sorted_by = min(looking.sort, len(columns) - 1)
+    titles = [f"{column.title}{'*' if at == sorted_by else ''}" for at, column in enumerate(columns)]
     widths = [
         min(WIDEST, max(len(title), *(len(row.cells[at]) for row in rows))) if rows else len(title)
         for at, title in enumerate(titles)
@@ -143,7 +144,7 @@ def _table(
 
 
 def _cut(lines: Sequence[Line], width: int, height: int) -> list[Line]:
-    """Just as many lines as there are, the last of them with the keys."""
+    """Returns as many lines as the screen has, the last of them with the keys."""
     shown = [Line(fitted(line.text, width), line.style) for line in lines[: max(1, height - 1)]]
     shown += [Line(" " * width)] * (height - 1 - len(shown))
     keys = " m t w p lists  up/down row  Enter alone  s sort  r reverse  ? keys  q leave"

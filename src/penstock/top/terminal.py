@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 from penstock.top.screen import Line
 
+# Take a screen of our own and hide the cursor; and undo both.
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 STYLES = {
     "good": "\x1b[1;32m", "warning": "\x1b[33m", "bad": "\x1b[1;31m", "title": "\x1b[1m", "soft": "\x1b[2m",
@@ -39,9 +40,10 @@ class Terminal:
         self._before = termios.tcgetattr(self._in)
 
     def wake(self, *_: object) -> None:
+        """Let `hear` return, though no key was pressed. Any thread, and a signal, may call this."""
         try:
             os.write(self._wakes, b".")
-        except BlockingIOError:  # it is woken already
+        except BlockingIOError:  # `hear` is woken already
             pass
 
     @property
@@ -52,7 +54,7 @@ class Terminal:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """The screen is ours meanwhile."""
+        """While this context is open, the screen is ours."""
         signal.signal(signal.SIGWINCH, self.wake)
         signal.signal(signal.SIGTERM, _end)
         signal.signal(signal.SIGHUP, _end)

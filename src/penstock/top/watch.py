@@ -1,5 +1,5 @@
-"""The loop of `penstock top`: a thread asks the server once a second, and this one takes keys and shows lines, so
-that keys are heard while the server is slow. `cli/top.py` calls `watch`."""
+"""The loop of `penstock top`: a thread of its own asks the server again and again, and the main thread takes keys
+and shows lines. So keys are heard while the server is slow. `cli/top.py` calls `watch`."""
 
 import threading
 from collections.abc import Callable
@@ -21,7 +21,7 @@ class _Asking(threading.Thread):
         super().__init__(daemon=True)
         self._fetch, self._every, self._wake = fetch, every, wake
         self.overview, self.trouble = first, ""
-        self.over = threading.Event()
+        self.over = threading.Event()  # set when the thread is to end
 
     def run(self) -> None:
         while not self.over.wait(self._every):
@@ -33,8 +33,8 @@ class _Asking(threading.Thread):
 
 
 def watch(fetch: Fetch, every: float) -> None:
-    """Shows the overview until somebody leaves. The first answer is awaited before the screen is taken, so that a
-    wrong address is told as every command tells it."""
+    """Shows the overview until somebody leaves. `every`: seconds between two questions. The first answer is awaited
+    before the screen is taken, so that a wrong address is told as every command tells it."""
     first = fetch()
     terminal = Terminal()
     asking = _Asking(fetch, first, every, terminal.wake)

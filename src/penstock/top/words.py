@@ -4,6 +4,7 @@ from unicodedata import east_asian_width
 
 
 def rate(value: float) -> str:
+    """Says a number of things a second."""
     if value == 0:
         return "0"
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"

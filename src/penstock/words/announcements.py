@@ -1,5 +1,5 @@
 """What a worker announces of a model, so that gateways and batchers treat it alike. The worker makes it of its
-configuration, the registry carries it, and all others read it (`cluster/announcements.py`).
+configuration (`cluster/announcements.py`), the registry carries it, and gateways and batchers read it.
 
 The target and headers of a model are not in it: only the worker needs to know where it runs and with which secrets.
 """
@@ -35,7 +35,7 @@ class ModelAnnouncement(RegistryWord, kw_only=True):
     first_batch_timeout: Finite | None = None
     takes_parameters: bool = True
     parameter_names: list[str] | None = None  # the names of the parameters that the model takes; None: any
-    scalar_parameters: bool = False  # whether it takes strings, numbers and switches only
+    scalar_parameters: bool = False  # whether the model takes strings, numbers and switches only
     # What a batch costs. Absent if it costs what its requests cost together: an older process knows nothing else.
     batch_cost: str | UnsetType = UNSET
     # The sizes that a batch may have. Absent if any size is allowed, which is all that an older process knows.

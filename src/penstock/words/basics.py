@@ -1,5 +1,6 @@
 """What all words have in common: how their version is written, and which numbers may be in them. The other modules
-of this folder use it, and so do adapters that meet words they cannot read (`Garbled`).
+of this folder use it, and so do `cluster` and the adapters to a bus where they meet words that they cannot read
+(`Garbled`).
 
 A message or an envelope is MessagePack behind one byte for its version. What lies in the registry is JSON with a
 `format`; if that is absent, it is format 1. In both forms a process of another release may send more fields or
@@ -14,10 +15,11 @@ from msgspec import UNSET, DecodeError, Meta, Struct, UnsetType, json
 
 T = TypeVar("T")
 
-VERSION = b"\x01"
-FORMAT = 1  # of what lies in the registry
+VERSION = b"\x01"  # the version of messages and envelopes
+FORMAT = 1  # the format of what lies in the registry
 
-# Numbers that a queue can be ordered by. A word with NaN or an infinite number in it counts as unreadable.
+# Kinds of numbers that words may hold. A word with NaN or an infinite number in it counts as unreadable, since no
+# queue can be ordered by that.
 Finite = Annotated[float, Meta(ge=-1e12, le=1e12)]
 Amount = Annotated[float, Meta(ge=0.0, le=1e12)]
 Count = Annotated[int, Meta(ge=0)]

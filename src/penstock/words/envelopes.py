@@ -3,6 +3,7 @@ Publishers write envelopes (`encode_envelope`), and batchers' intakes read them.
 
 Structs are written as lists and not as maps: that takes half the bytes, and no field names have to be written. A
 field may be added at the end of a list, with a default: older readers skip it.
+
 No envelope holds a time of day. A time limit is sent as the seconds that are left. `sent` is on the sender's own
 monotonic clock, so it can only be compared with the sender's other envelopes.
 """
@@ -31,8 +32,8 @@ class WireRequest(Struct, array_like=True, gc=False):
     length: Count
     request_id: str
     traceparent: str | None
-    expires_in: Finite
-    deadline_in: Finite
+    expires_in: Finite  # seconds that it may wait, from when the envelope was sent
+    deadline_in: Finite  # seconds until it must be answered
     task: bool
     tracestate: str | None = None
 
@@ -50,7 +51,7 @@ class Envelope(Struct, array_like=True):
     """One envelope of one gateway."""
 
     gateway: str  # the gateway's mailbox
-    sent: Finite
+    sent: Finite  # on the gateway's own clock
     requests: list[WireRequest]
     withdrawn: list[str]  # the keys of withdrawn requests
 
@@ -90,9 +91,10 @@ def encode_envelope(gateway: str, requests: Iterable[Request], withdrawn: Sequen
 
 
 def decode_envelope(body: bytes) -> Envelope:
+    """Read an envelope. Raises Garbled."""
     try:
         return _envelope(content(body))
-    except (DecodeError, UnicodeDecodeError) as error:  # its message may quote a value, but never an input
+    except (DecodeError, UnicodeDecodeError) as error:  # the error may quote a value, but never an input
         raise Garbled(f"an envelope that cannot be read: {error}") from None
 
 

@@ -1,4 +1,4 @@
-"""What a process says of itself with each heartbeat, which is all that the others know of it. Each member in
+"""What a process says of itself with each heartbeat. By this the others know how it stands. Each member in
 `cluster` makes its own heartbeat; registries write and read them.
 
 Known fields are read strictly: a value must have the type of its field. Unknown fields are skipped.
@@ -23,9 +23,9 @@ class Heartbeat(RegistryWord, kw_only=True):
     pid: int | None = None
     parent: int | None = None  # the process that started this one, and will see it die
     admin: str = ""  # the URL of the process's admin plane
-    draining: bool = False
+    draining: bool = False  # whether the process is about to end
     tells: bool = False  # whether it understands a `Look`; an older process does not
-    # Its zone. Absent if it is in the one without a name, where an older process is too.
+    # The zone of the process. Absent if it is in the zone without a name, where older processes are too.
     zone: str | UnsetType = UNSET
 
 
@@ -89,9 +89,8 @@ class SlotReport(Struct, kw_only=True):
     warm_up_length: Count = 0  # bytes of its input
     takes_bytes: bool = False  # whether an input may be bytes; an older worker takes none
     largest_fitting: Count | None = None  # the largest batch that fits into memory; None while all do
-    runs_ahead: bool = (
-        False  # whether it may be handed a batch while it runs one; an older worker does not say
-    )
+    # Whether the slot may be handed a batch while it runs one. An older worker does not say.
+    runs_ahead: bool = False
 
 
 class WorkerHeartbeat(Heartbeat, kw_only=True):
@@ -102,13 +101,13 @@ class ScalingReport(Struct, kw_only=True):
     """How many workers one model should have. A worker here is a process, which may have several slots."""
 
     wanted: Count
-    ready: Count = 0  # of these, how many can take a batch
+    ready: Count = 0  # how many workers can take a batch
     start_seconds: Finite = 0.0  # how long a start takes
     measured: bool = False  # whether that was measured, or is only believed
     ready_in: Finite | None = None  # seconds until the next worker should be ready; None: none is on its way
-    added: Count = 0  # workers, since this autoscaler began to lead
-    removed: Count = 0
-    why: str = ""  # in plain words
+    added: Count = 0  # how many workers were added since this autoscaler began to lead
+    removed: Count = 0  # how many workers were removed since then
+    why: str = ""  # why so many are wanted, in plain words
 
 
 class AutoscalerHeartbeat(Heartbeat, kw_only=True):
@@ -133,7 +132,8 @@ class Members(TypedDict):
 
 
 def _reader(of: type[H]) -> Callable[[bytes], H]:
-    """Returns a reader of heartbeats. It refuses a heartbeat that does not say where the process runs."""
+    """Returns a function that reads heartbeats. It raises Garbled, also if the heartbeat does not say where the
+    process runs."""
     read = reader(of)
 
     def read_process(text: bytes) -> H:

@@ -2,8 +2,7 @@
 the adapters to a bus write `Notice` and `Departed`.
 
 Structs are written as lists and not as maps: that takes half the bytes, and no field names have to be written. A
-field may be added at the end of a list, with a default: older readers skip it.
-No message holds a time of day.
+field may be added at the end of a list, with a default: older readers skip it. No message holds a time of day.
 """
 
 from collections.abc import Sequence
@@ -30,7 +29,7 @@ from penstock.words.basics import VERSION, Amount, Count, Finite, Garbled, conte
 class Tried(Struct, array_like=True, gc=False):
     """An earlier batch of a request that failed. Its details are not told: they are in the dead letter."""
 
-    ago: Amount  # seconds before the batch was sealed that it is told with; in an ending, before that
+    ago: Amount  # seconds from its failure until the next batch was sealed; in an `Ending`, until that was made
     code: str
     message: str
     worker: str
@@ -44,6 +43,7 @@ class Tried(Struct, array_like=True, gc=False):
 
 
 def tried_of(history: Sequence[Attempt], now: float) -> list[Tried]:
+    """A request's history as it is told: its times are counted back from `now`."""
     return [
         Tried(max(0.0, now - each.when), each.code, each.message, each.worker, each.batch_size)
         for each in history
@@ -84,7 +84,7 @@ class Dispatch(Struct, array_like=True, tag="d"):
     members: list[Member]
     limit: Amount = 0.0  # seconds that the batch may run; 0: as long as the worker allows
     ahead: bool = False  # whether the slot was handed it while it ran another, without standing in the line
-    traceparent: str = ""  # of the batch; empty where the batcher does not trace it
+    traceparent: str = ""  # the traceparent of the batch; empty where the batcher does not trace it
     tracestate: str = ""
     reason: str = ""  # why the batch was sent; empty where an older batcher does not say
     waited: Amount = 0.0  # seconds from when the batch was sealed until it was sent
@@ -108,9 +108,9 @@ class Answers(Struct, array_like=True, tag="a"):
     batch_size: Count
     seconds: Amount
     version: str
-    reason: str = ""  # as in `Dispatch`
+    reason: str = ""  # why the batch was sent, as in `Dispatch`
     waited: Amount = 0.0  # seconds from when the batch was sealed until it began
-    earlier: list[Tried] = []  # as in `Dispatch`
+    earlier: list[Tried] = []  # how earlier batches of its members failed, as in `Dispatch`
 
 
 class Ending(Struct, array_like=True):
@@ -166,14 +166,14 @@ class Question(Struct, array_like=True, tag="q", gc=False):
     gateway: str  # the mailbox of the gateway that asks
     request_id: str
     slowest: Count = 0  # how many of the slowest are asked for; then `request_id` is only given back
-    model: str = ""  # whose slowest; empty for those of all models
+    model: str = ""  # the model whose slowest requests are asked for; empty: all models
 
 
 class Told(Struct, array_like=True, tag="o", gc=False):
     """What a gateway knows of what it was asked about."""
 
     gateway: str  # the gateway that says so
-    request_id: str  # that of the question
+    request_id: str  # the `request_id` of the question
     found: bytes = b""  # JSON: a request, or a list of the slowest; empty if the gateway knows nothing
 
 
@@ -183,7 +183,7 @@ class Told(Struct, array_like=True, tag="o", gc=False):
 class ItemFailure(Struct, array_like=True, gc=False):
     """The failure of one member of a batch, while others have outputs."""
 
-    place: Count  # its place in the batch
+    place: Count  # the member's position in the batch, from 0
     code: str
     message: str
     details: str
@@ -225,7 +225,7 @@ class Look(Struct, array_like=True, tag="l", gc=False):
     """Somebody looks at the installation by way of another process, which asks how this one stands."""
 
     asker: str  # the mailbox of the process that asks
-    number: Count
+    number: Count  # tells this look from others of the same process
     hour: bool = False  # whether the last hour is asked for too
 
 
@@ -233,7 +233,7 @@ class Seen(Struct, array_like=True, tag="s", gc=False):
     """How a process stands, for the one that asked."""
 
     name: str  # the process that says so
-    number: Count  # that of the `Look`
+    number: Count  # the `number` of the `Look`
     report: bytes = b""  # MessagePack of an `overview.reports.Report`
 
 
@@ -257,7 +257,7 @@ class Executed(Struct, array_like=True):
     version: str = ""
 
 
-MemberRow = tuple[str | bytes, ...]
+MemberRow = tuple[str | bytes, ...]  # a `Member`, as it is written
 Message = Dispatch | Answers | Failed | Notice | Finished | Question | Told | Look | Seen | Departed
 
 _encode = msgpack.Encoder().encode
@@ -297,6 +297,7 @@ def encode_dispatch(
 
 
 def decode(body: bytes) -> Message:
+    """Read a message. Raises Garbled."""
     try:
         message: Message = _message(content(body))
     except (DecodeError, UnicodeDecodeError) as error:

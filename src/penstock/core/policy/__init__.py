@@ -1,7 +1,8 @@
 """The policies: when a batch goes, and how large. Each is one file, and maps a view of a lane to a decision.
 
-`core/sealing.py` asks the policy of the model for each lane with something in it, whenever a worker is idle. The
-configuration reads the names from `POLICIES`. A policy imports `base` and nothing else of `core`.
+`core/sealing.py` asks the policy of the model for each lane with something in it, whenever a worker is idle, or
+shortly before one is. `config` and `advice` read the names from `POLICIES`. A policy imports `base` and nothing
+else of `core`.
 """
 
 from penstock.core.policy.base import Decision, Policy, Send, View, Wait

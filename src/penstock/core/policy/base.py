@@ -26,8 +26,8 @@ Decision = Send | Wait
 
 
 class View(Struct, gc=False):
-    """One lane at one moment. `core/sealing.py` asks only while a worker is idle and a request waits in the lane,
-    so a policy need not check either."""
+    """One lane at one moment. `core/sealing.py` asks only if a worker is idle, or is about to be, and a request
+    waits in the lane. So a policy need not check either."""
 
     now: Seconds
     waiting: int
@@ -37,10 +37,10 @@ class View(Struct, gc=False):
     rising: float  # arrivals per second by the latest arrivals, if these are surely more than `rate`
     peak: float  # arrivals per second around each arrival: above `rate` if they come in bursts
     load: float  # arrivals per second in all lanes of the model
-    workers: float  # the workers that may be counted on, times this lane's share of the load
+    workers: float  # the workers that may be counted on, times this lane's part of the load
     all_workers: float  # the workers that may be counted on, for all lanes
-    idle: int
-    busy: int
+    idle: int  # workers that are idle, or can be expected to be at once
+    busy: int  # workers that run a batch of this batcher
     last_dispatch: Seconds  # when a batch of this lane was last sent
     max_batch: int  # the largest batch that the worker may have
     max_wait: Seconds

@@ -1,9 +1,10 @@
 """The policy `paced`, the default: like trains on a line, one batch goes every τ, and the workers are evenly out of
 step.
 
-No policy can start more than G batches per service time, so the shortest possible gap between starts is τ with
-G·τ = S(rate·τ): G workers, each busy with what arrives in one gap. Sending sooner means small batches now and no
-free worker a moment later (greedy); sending later means waiting for nothing (window). So:
+S(n) is how long a batch of n takes. G workers cannot start more than G batches per service time, so the shortest
+possible gap between starts is τ with G·τ = S(rate·τ): each worker is busy with what arrives in one gap. Sending
+sooner means small batches now and no free worker a moment later (greedy); sending later means waiting for nothing
+(window). So:
 
 - The best batch is the size with the best throughput. If more waits than that, a best batch goes at once.
 - Of two sizes that are nearly as good the smaller one goes, for the sake of latency. But if the queue is behind,
@@ -20,8 +21,8 @@ free worker a moment later (greedy); sending later means waiting for nothing (wi
 A little slack keeps the line from running dry: when S grows with n, and near capacity, the gap is stretched by 5 to
 6 %.
 
-The batcher asks it whenever a worker is idle and something waits in a lane. It answers with a size, or with the
-moment at which it wants to be asked again.
+The batcher asks it, as any policy, when a worker is idle and something waits in a lane. It answers with a size, or
+with the moment at which it wants to be asked again.
 """
 
 from math import ceil, exp
@@ -38,7 +39,7 @@ LEVEL = 1.08  # a curve that has risen less than this is a constant with noise
 LASTING = 3.0
 ENDLESS = 30.0  # requests in a gap: if there are more, no gap is ever without a request
 SOON = 10.0  # full batches: a queue that takes longer than this to drain is behind
-FAR = 2.0  # full batches for each worker: a queue that is behind by so much must not be drained at a wrong guess
+FAR = 2.0  # full batches for each worker: a queue that is behind and as long as this is far behind
 CALM = 0.5  # if the rate is less than this part of the rate in bursts, no burst is under way
 
 

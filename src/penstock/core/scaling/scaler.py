@@ -38,7 +38,7 @@ class Scaler:
         self._changed = now
         self._asked = now  # when somebody last asked for the model
         self.wanted = max(rules.least, min(rules.most, present))
-        self.ready = 0
+        self.ready = 0  # workers that could take a batch at the last look
         self.why = "it has just begun to look"
         self.added = self.removed = 0  # workers since the beginning
         self.starts.asked(self.wanted - present, now)

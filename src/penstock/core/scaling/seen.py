@@ -1,5 +1,5 @@
-"""What the autoscaler is told of a model, what it says, and the settings it goes by. All files of this folder use
-these records."""
+"""What the autoscaler is told of a model, what it says, and the settings it goes by. The scaler and both rules use
+these records. `cluster/demand.py` and `sim/scaled.py` make the first, `from_config/scaling.py` the last."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScalingRules:
-    """The settings. Each rule uses its part of them."""
+    """The settings of an autoscaler. Some matter to one rule only."""
 
     least: int = 1  # workers; 0: all of them may go while nobody asks
     most: int = 8

@@ -18,7 +18,7 @@ class Starts:
         self._believed = believed
         self._taken: deque[Seconds] = deque(maxlen=REMEMBERED)
         self._under_way: deque[Seconds] = deque()  # when each was asked for, the oldest first
-        self._ready = 0
+        self._ready = 0  # workers that were ready at the last look
 
     @property
     def measured(self) -> bool:

@@ -1,5 +1,5 @@
-"""What was counted in the last so many seconds, the largest of what was seen in them, how unevenly it came, and how
-long something has held. Both rules look at the past through these."""
+"""The past of a model, as both rules of the autoscaler look at it: what was counted of late (`Window`), the largest
+number of late (`Peak`), how unevenly requests came (`Scatter`), and for how long something has held (`Held`)."""
 
 from collections import deque
 from itertools import pairwise
@@ -15,9 +15,8 @@ class Window:
 
     def __init__(self, seconds: Seconds) -> None:
         self._seconds = seconds
-        self._counts: deque[tuple[Seconds, float]] = (
-            deque()
-        )  # when each look was, and what had come since the last
+        # When each look was, and what had come since the look before.
+        self._counts: deque[tuple[Seconds, float]] = deque()
         self._from: Seconds | None = None  # when what is counted began to come
         self.total = 0.0
 
@@ -83,7 +82,7 @@ class Scatter:
         self._counts: deque[float] = deque(maxlen=SPANS)
         self._began: Seconds | None = None  # when the span of this moment began
         self._count = 0.0
-        self.factor = 1.0  # by which they scatter more; never less than 1
+        self.factor = 1.0  # by how much more the arrivals scatter; never less than 1
 
     def add(self, number: float, now: Seconds) -> None:
         """Take in what came between the last look and this one. The first look only begins to count."""

@@ -21,10 +21,11 @@ class Flight:
         self.desk = desk
         self.place = place
         self.version = version  # the model's version, as far as it was known then
-        self.fingerprint: bytes | None = None  # under which other gateways look for its answer
+        # The name under which other gateways look for its answer. None: no store of answers was asked.
+        self.fingerprint: bytes | None = None
         self.carrier: Passenger | None = None  # the request that is executed; None: not sent yet
         self.riders: dict[str, Passenger] = {}  # all requests aboard, by key
-        self.over = False
+        self.over = False  # whether it has ended: its answer is there, it has failed, or all have left
 
 
 # Remembered answers. A place may instead hold the flight, or the single request, that is under way for the answer.

@@ -1,5 +1,6 @@
-"""Identical requests to a deterministic model, executed once and answered each. The gateway hands in each request
-for such a model (`enter`), and passes the replies through (`land`).
+"""Identical requests to a deterministic model, executed once and answered each. The gateway hands in requests for
+such a model (`enter`), and in one process its reservations hand in tasks (`enter_at_place`). The gateway passes the
+replies through (`land`), and tells who has left (`leave`).
 
     asked ──remembered──► answered at once
       │ else
@@ -183,7 +184,8 @@ class Flights:
             flight.carrier = flight.riders[found.key] = found
         carrier = flight.carrier
         if carrier is None:
-            return self._board(flight, request, asker)  # it is counted when the answer has been looked up
+            # Whether the request is a hit or a miss is counted when the answer has been looked up.
+            return self._board(flight, request, asker)
         if sharing.ttl:
             sharing.misses += 1
         if not is_before(request, carrier) or (sharing.sees_dispatch and not carrier.waiting):
@@ -328,6 +330,8 @@ class Flights:
     # ---- what others remember -----------------------------------------------------------------------------
 
     def _looked_up(self, lookups: Sequence[Lookup[Flight]], *, bypassed: bool) -> None:
+        """Land the flights whose answers were found in the shared store, and send the others. `bypassed`: the store
+        was not asked."""
         given: list[Reply] = []
         for flight, value in lookups:
             if flight.over:
@@ -355,7 +359,7 @@ def _let_in(desk: Desk, request: Passenger) -> None:
         try:
             raise _refused(request, refused)
         finally:
-            del refused  # else it and this frame, which its traceback holds, wait for the collector
+            del refused  # else the error and this frame, which its traceback holds, wait for the collector
 
 
 def _refused(request: Passenger, refused: Refused) -> Refused:

@@ -17,19 +17,20 @@ Sameness = Callable[[Request], Hashable]
 
 
 async def run_once_each(run: Run, batch: Batch, sameness: Sameness) -> Result:
+    """Run a batch without the inputs that stand in it again. Returns the result for the whole batch."""
     if len({request.input for request in batch.requests}) == batch.size:  # the usual case, soon seen
         return await run(batch)
-    places: dict[Hashable, int] = {}
-    where = [places.setdefault(sameness(request), len(places)) for request in batch.requests]
-    if len(places) == batch.size:
+    rows: dict[Hashable, int] = {}  # where the input of each kind of request is in the batch that is run
+    where = [rows.setdefault(sameness(request), len(rows)) for request in batch.requests]
+    if len(rows) == batch.size:
         return await run(batch)
-    firsts = [batch.requests[where.index(place)] for place in range(len(places))]
+    firsts = [batch.requests[where.index(row)] for row in range(len(rows))]
     result = await run(replace(batch, requests=firsts))
     if len(result.outputs) != len(firsts):
         raise BatchRejected(f"the backend gave {len(result.outputs)} outputs for {len(firsts)} inputs")
-    result.outputs = [result.outputs[place] for place in where]
+    result.outputs = [result.outputs[row] for row in where]
     result.executed = result.executed or len(firsts)
     failures = result.failures
     if failures:
-        result.failures = {n: failures[place] for n, place in enumerate(where) if place in failures}
+        result.failures = {n: failures[row] for n, row in enumerate(where) if row in failures}
     return result

@@ -56,6 +56,7 @@ class Allowance:
         self._since = now
 
     def has(self, amount: float, ttl: float, now: float) -> bool:
+        """Whether so much may be written now."""
         self._left = min(self._most, self._left + (now - self._since) * self._most / ttl)
         self._since = now
         return self._left >= amount
@@ -79,16 +80,21 @@ class SharedAnswers(Generic[Asked]):
         self._clock = clock
         self._entries, self._bytes = Allowance(max_entries, clock()), Allowance(max_bytes, clock())
         self._has_room = has_room
+        # By fingerprint, who asked for an answer that is to be looked up.
         self._wanted: dict[bytes, Asked] = {}
+        # By fingerprint, the answers that are to be written, each with the seconds that it is kept.
         self._unsent: dict[bytes, tuple[bytes, float]] = {}
-        self._asked, self._told = asyncio.Event(), asyncio.Event()
-        self._resting_until = self._looking_since = 0.0
+        self._asked = asyncio.Event()  # set while something is in `_wanted`
+        self._told = asyncio.Event()  # set while something is in `_unsent`
+        self._resting_until = 0.0  # until when the store is left alone
+        self._looking_since = 0.0  # since when it is counted whether asking is in vain
         self._lookups = self._found = 0  # questions and finds since `_looking_since`
-        self._pause = FIRST_PAUSE
-        self.on_looked_up: OnLookedUp[Asked] | None = None
+        self._pause = FIRST_PAUSE  # seconds of the next pause, if asking is in vain
+        self.on_looked_up: OnLookedUp[Asked] | None = None  # `Flights` sets this
 
     @property
     def resting(self) -> bool:
+        """Whether the store is left alone now."""
         return self._clock() < self._resting_until
 
     # ---- calls that never wait ---------------------------------------------------------------------------
@@ -126,7 +132,8 @@ class SharedAnswers(Generic[Asked]):
             try:
                 found = await self._fetch([fingerprint for fingerprint, _ in asked])
             except BaseException:
-                self._wanted = {**dict(asked), **self._wanted}  # somebody waits for each of these
+                # What was asked goes first with the next question, since somebody waits for each answer.
+                self._wanted = {**dict(asked), **self._wanted}
                 self._asked.set()
                 raise
             values = found or [None] * len(asked)
@@ -136,6 +143,7 @@ class SharedAnswers(Generic[Asked]):
             self.on_looked_up(lookups, bypassed=found is None)
 
     async def _fetch(self, fingerprints: Sequence[bytes]) -> Sequence[bytes | None] | None:
+        """Ask the store. Returns None if it was not asked, or gave no answer in time."""
         if self.resting:
             return None
         try:

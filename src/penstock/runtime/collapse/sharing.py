@@ -1,5 +1,7 @@
 """What identical requests to one deterministic model have in common: the model's version, the rules of its cache,
-and counters. The desk of each such model has one, made of the configuration by `from_config/sharing.py`."""
+and counters. `from_config/sharing.py` makes one `Sharing` for the desk of each such model. `flights` and `recall`
+go by its rules and count in it, and the metrics show the counts (`runtime/desks.py`). It only keeps and
+calculates."""
 
 from collections.abc import Sequence
 
@@ -27,18 +29,19 @@ class Sharing:
         self.shared = shared
         self.ttl = ttl
         self.sees_dispatch = sees_dispatch
-        # Requests by what the cache said; bypassed: it was not asked.
+        # Requests whose answer was remembered, was not, and those for which the shared store was not asked.
         self.hits = self.misses = self.bypassed = 0
         self.stored = 0  # answers that were kept
         self.collapsed = 0  # requests that went along with another's execution
         self._thin = False  # whether hardly anything is asked twice, so that few answers are kept
         self._hits_before = self._stored_before = 0  # `hits` and `stored` when `_thin` was last decided
-        self._room, self._asked = 0.0, 0.0  # how many of the few answers could still be kept, and when
-        self._set(version)
+        # While `_thin`: how many answers could still be kept at the time `_room_at`. It grows by `FEW` a second.
+        self._room, self._room_at = 0.0, 0.0
+        self._set_version(version)
 
     def worth_keeping(self, replies: Sequence[Reply], now: float) -> Sequence[Reply]:
-        """Returns the answers to keep, of requests that nobody had joined. If hardly anything is asked twice, these
-        are only a few a second.
+        """Returns which of these replies are worth keeping, all of requests that nobody had joined. If hardly
+        anything is asked twice, these are only a few a second.
 
         Filling memory with answers that nobody asks for again costs a busy server as much as everything else that a
         cache does, because it fragments the memory. An answer that is asked for often is soon among the few that
@@ -50,19 +53,20 @@ class Sharing:
             self._hits_before, self._stored_before = self.hits, self.stored
         if not self._thin:
             return replies
-        room = min(FEW, self._room + (now - self._asked) * FEW)
+        room = min(FEW, self._room + (now - self._room_at) * FEW)
         few = replies[: int(room)]
-        self._room, self._asked = room - len(few), now
+        self._room, self._room_at = room - len(few), now
         return few
 
     def learn(self, version: str) -> None:
         """Take in the version that runs now. Answers of other versions are not given again."""
         if version != self.version:
-            self._set(version)
+            self._set_version(version)
 
-    def _set(self, version: str) -> None:
+    def _set_version(self, version: str) -> None:
         self.version = version
-        self.epoch = f"{self.model}\0{version}"  # no name of a model has that character
+        # The model and its version, as one text. No name of a model has the character between them.
+        self.epoch = f"{self.model}\0{version}"
         self.fingerprints = Fingerprints(self.model, version, shared=self.shared)
 
     def place(self, request: Passenger) -> Place:
