@@ -29,7 +29,8 @@ from penstock.cli.try_it import try_it
 from penstock.cli.up_console import Console
 from penstock.config import Autoscaler, Config
 from penstock.errors import UserMistake
-from penstock.installation.plan import UpPlan, figures_of
+from penstock.installation.fetched_figures import figures_of
+from penstock.installation.plan import UpPlan
 from penstock.installation.supervisor import Installation
 from penstock.roles.up import check, installation
 from penstock.server.figures import Pages, Say, show
@@ -127,12 +128,12 @@ def up(
     shared += ["--debug"] if debug else []
     tell_doubts(settings, over_redis=True)
     scaled = autoscale is not None
-    first, places = first_workers(settings.autoscaler, workers, gpus) if scaled else (workers, 0)
+    first, most = first_workers(settings.autoscaler, workers, gpus) if scaled else (workers, 0)
     plan = UpPlan(
         gateways=gateways,
         batchers=batchers,
         workers=first or max(1, len(gpus)),
-        places=places,
+        most_workers=most,
         host=settings.server.host,
         port=settings.server.port or FIRST_PORT,
         grpc_port=settings.server.grpc_port,
@@ -177,7 +178,7 @@ async def _run(plan: UpPlan, settings: Config, fetch: Callable[[], Awaitable[Pag
     console = Console(loop)
     whole = installation(plan, console.say)
     loop.add_signal_handler(signal.SIGHUP, whole.hang_up)
-    processes = plan.gateways + plan.batchers + plan.workers + bool(plan.places)
+    processes = plan.gateways + plan.batchers + plan.workers + bool(plan.most_workers)
     typer.echo(f"  starting {processes} processes …")
     showing: asyncio.Future[None] | None = None
     starting = asyncio.ensure_future(whole.start())
