@@ -41,6 +41,7 @@ class Outbox:
         return len(self._unsent)
 
     def bound(self, max_requests: int, max_bytes: int) -> None:
+        """Sets how many requests and bytes may wait to be sent."""
         self._max_requests, self._max_bytes = max_requests, max_bytes
 
     # ---- calls that never wait ---------------------------------------------------------------------------
@@ -93,11 +94,13 @@ class Outbox:
     # ---- for the subclass, which sends -------------------------------------------------------------------
 
     def _take_unsent(self) -> list[Accepted]:
+        """Returns all that is not sent yet, for an envelope."""
         requests = list(self._unsent.values())
         self._unsent, self._unsent_bytes = {}, 0
         return requests
 
     def _put_back(self, requests: Sequence[Accepted]) -> None:
+        """Takes back requests that could not be sent: they go before all others."""
         self._unsent = {request.key: request for request in (*requests, *self._unsent.values())}
         self._unsent_bytes += sum(len(request.input) for request in requests)
         self._wake.set()

@@ -1,5 +1,5 @@
 """Hands lines to a thread that writes them, so that no request waits for a disk or for whoever reads a log. Used by
-the request log and by the recorder of arrivals.
+the request log (`observe/request_log.py`) and by the recorder of arrivals (`recording/recorder.py`).
 
 On the event loop a line costs a tuple. What comes in one turn of the loop is handed over together. If the thread is
 slower than the lines come, they are dropped and counted beyond a bound.
@@ -36,7 +36,7 @@ class WrittenAside(Generic[Line]):
         self._most_waiting = most_waiting
         self._lines: list[Line] = []
         self._handed: SimpleQueue[list[Line] | None] = SimpleQueue()
-        self._given = self._taken = 0
+        self._given = self._taken = 0  # lines that the thread was given, and those it is done with
         self._told = 0  # how many of the dropped lines were told of
         self._thread: Thread | None = None
         self.dropped = 0

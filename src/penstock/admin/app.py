@@ -1,7 +1,7 @@
 """The routes of the admin plane: probes, metrics, the overview and its page, workers, requests, dead letters.
 
-`roles/process.py` calls `admin_app` with a role's process, which implements the Protocols below and gives every
-answer; here are only the routes and how an answer is written.
+`roles/process.py` calls `admin_app` with itself as the `RunningServer`, and with the dead letters and what was set
+aside, where there are any. These give every answer; here are only the routes and how an answer is written.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -86,7 +86,10 @@ class RunningServer(Protocol):
 class DeadLetters(Protocol):
     """Requests that spent all their attempts. Raises NotFound for an id nobody knows."""
 
-    async def list(self, limit: int, before: str | None) -> Sequence[Mapping[str, Any]]: ...
+    async def list(self, limit: int, before: str | None) -> Sequence[Mapping[str, Any]]:
+        """Returns so many dead letters at most, the newest first. `before`: the id of the last one on the page
+        before; None for the first page."""
+        ...
 
     async def show(self, letter_id: str) -> Mapping[str, Any]: ...
 
@@ -96,7 +99,9 @@ class DeadLetters(Protocol):
 
     async def remove(self, letter_id: str) -> None: ...
 
-    async def purge(self) -> int: ...
+    async def purge(self) -> int:
+        """Removes all; returns how many there were."""
+        ...
 
 
 class SetAside(Protocol):

@@ -12,6 +12,7 @@ from penstock.client.workload import Workload
 I = TypeVar("I")  # noqa: E741 - the type of the inputs
 T = TypeVar("T")
 
+# Begins a workload, which calls the function that it is given at the end of each input.
 Start = Callable[[Callable[[Ended[I, T]], None]], Workload[I, T]]
 
 

@@ -1,5 +1,5 @@
-"""How identical requests share answers (`runtime/collapse`), made from the configuration. Called for each
-deterministic model where its desk is made, and once for each gateway for the memory of answers."""
+"""How identical requests share answers (`runtime/collapse/`), made from the configuration. Called where the desk of
+a model is made, where its slots over a bus are made, and once for each gateway for the memory of answers."""
 
 from operator import attrgetter
 
@@ -11,7 +11,8 @@ from penstock.runtime.collapse.sharing import Sharing
 
 
 def sharing_of(name: str, model: Model, *, sees_dispatch: bool = True) -> Sharing | None:
-    """What identical requests to this model share; None if every request must be executed."""
+    """Returns what identical requests to this model share; None if every request must be executed.
+    `sees_dispatch`: whether this process can see that a request has gone to a worker."""
     if not model.deterministic:
         return None
     ttl = 0.0 if model.cache == "off" else model.cache_ttl
@@ -19,14 +20,16 @@ def sharing_of(name: str, model: Model, *, sees_dispatch: bool = True) -> Sharin
 
 
 def sameness_of(model: Model) -> Sameness | None:
-    """Says which requests of one batch a worker may run as one; None if it may not do that at all."""
+    """Returns a function that gives two requests of one batch the same value if a worker may run them as one; None
+    if it may not do that at all."""
     if not model.deterministic or model.parameters != "shared":
         return None
     return attrgetter("input") if model.cache == "shared" else attrgetter("tenant", "input")
 
 
 def as_announced(name: str, model: Model, former: Sharing | None) -> Sharing | None:
-    """The sharing of a model whose worker has announced it again. The former counts are kept."""
+    """Returns the sharing of a model whose worker has announced it again; None if every request must be executed.
+    `former`: the sharing until now. It goes on, with its counts, unless the settings differ."""
     made = sharing_of(name, model, sees_dispatch=False)
     if made is None or former is None or (made.shared, made.ttl) != (former.shared, former.ttl):
         return made

@@ -53,6 +53,7 @@ class ModelStack:
         make_backend: MakeBackend | None = None,
         timer_grain: float = 0.001,
     ) -> None:
+        """`make_backend`, `timer_grain`: for tests, which have backends and timers of their own."""
         self.name = name
         self.model = model = config.models[name]
         batcher = Batcher(batching_rules(name, config))

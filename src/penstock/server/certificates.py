@@ -1,5 +1,6 @@
-"""Makes the TLS of an edge from the files that the configuration names. Called once for each port that speaks TLS:
-the data plane's by the roles that have one, the admin plane's by `life.py`."""
+"""Makes the TLS of a process from the files that the configuration names, and reads those files. Called once for
+each process: `roles/embedded.py` and `roles/gateway.py` share the result among HTTP, gRPC and the admin plane; for
+a role without clients `life.py` makes that of the admin plane."""
 
 from pathlib import Path
 

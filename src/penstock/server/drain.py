@@ -29,7 +29,7 @@ class Drained(Protocol):
 
     @property
     def settings(self) -> LiveSettings:
-        """What the role goes by. A signal lets it be read again."""
+        """The configuration that the role goes by. SIGHUP has it read again."""
         ...
 
     @property
@@ -74,8 +74,8 @@ class Drain:
         return self._going
 
     async def ask(self) -> bool:
-        """Does the same for somebody who may stop waiting for it. A role that has not started yet has accepted
-        nothing: it is not ready from now on, and that is all."""
+        """Begins the drain for somebody who may stop waiting for it. Returns whether all was finished in time. A
+        role that has not started yet has accepted nothing: it is not ready from now on, and that is all."""
         if not self._role.started.done():
             self._role.retire()
             return True

@@ -41,6 +41,7 @@ def bind(host: str, port: int, flag: str) -> socket.socket:
 
 
 def url_of(bound: socket.socket, tls: Tls | None, scheme: str = "http") -> str:
+    """Returns the URL of a bound socket. `scheme`: without TLS."""
     host, port = bound.getsockname()[:2]
     scheme = scheme if tls is None else f"{scheme}s"
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
@@ -61,8 +62,8 @@ class DataListener:
         self._bound = bound
         self._backlog = min(edge.limits.max_connections, 65535)
         self._server: asyncio.Server | None = None
-        self._taking: set[asyncio.Task[None]] = set()
-        self._over = False
+        self._taking: set[asyncio.Task[None]] = set()  # each gives one connection to the edge
+        self._closed = False
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -80,6 +81,7 @@ class DataListener:
         return self._edge()
 
     def _take_along(self, most: int) -> None:
+        """Accepts connections that wait, `most` at most."""
         for _ in range(most):
             try:
                 connection, _address = self._bound.accept()
@@ -95,11 +97,12 @@ class DataListener:
         except OSError:  # the client has gone again
             connection.close()
             return
-        if self._over:
+        if self._closed:
             transport.close()
 
     @property
     def dead(self) -> bool:
+        """Whether the port accepts nothing although nobody has closed it."""
         tls = self._edge.tls
         if self.beside is not None and self.beside.dead:
             return True
@@ -135,7 +138,7 @@ class DataListener:
     def close(self) -> None:
         if self.beside is not None:
             self.beside.close()
-        self._over = True
+        self._closed = True
         self._stop_listening()
         self._edge.close()
         if self._edge.tls is not None:

@@ -36,8 +36,8 @@ class Reloadable:
     """A model whose workers run functions in Python files."""
 
     name: str
-    functions: Sequence[str]  # their targets
-    renew: Callable[[], Awaitable[None]]  # raises BackendError
+    functions: Sequence[str]  # the targets that name the functions
+    renew: Callable[[], Awaitable[None]]  # starts their processes anew; raises BackendError
 
 
 class Reloader:

@@ -100,6 +100,7 @@ def check_callable(kind: type, path: str, source: str) -> None:
 
 
 def make(kind: type, source: str) -> Any:
+    """Returns an object of the user's class. Raises CannotLoad."""
     try:
         inspect.signature(kind).bind()
     except TypeError:
@@ -165,6 +166,7 @@ def import_module(name: str) -> ModuleType:
 
 
 def why_not(what: str, source: str, error: BaseException) -> str:
+    """Returns the line for the operator. `what`: what could not be done. `source`: the user's file or module."""
     line = line_in(source, error)
     message = named(error.__class__, error.msg if isinstance(error, SyntaxError) else error)
     return f"{what}: {message}" + (f" (line {line})" if line else "")
@@ -187,6 +189,7 @@ def line_in(source: str, error: BaseException) -> int | None:
 
 
 def suggestion(name: str, owner: object) -> str:
+    """Returns the end of a message that names what the user may have meant; empty if nothing is alike."""
     known = [
         known for known in dir(owner) if not known.startswith("_") and callable(getattr(owner, known, None))
     ]

@@ -61,7 +61,7 @@ class Inputs:
         try:
             return Reading(list(map(self._decode, work.inputs)), parameters, [])
         except Exception:
-            return self._read_each(work, parameters)  # one of them is not JSON, or cannot be read
+            return self._read_each(work, parameters)  # one of the inputs is not JSON, or cannot be read
 
     def _read_each(self, work: Work, parameters: Any) -> Reading:
         inputs, read, unread = list[Any](), list[int](), Failures()

@@ -28,7 +28,7 @@ class SimulatedBackend:
         self._model = model
         self._random = Random(f"{model.seed}/{seed}")
         self._new_shapes = NewShapes(model)
-        self._free = asyncio.Lock()
+        self._free = asyncio.Lock()  # held while a batch runs
         self._started = False
 
     async def start(self) -> None:

@@ -68,7 +68,7 @@ class RecordFile:
             fcntl.flock(self._file, fcntl.LOCK_EX)
 
     def _shorten(self, size: int, coming: int) -> int:
-        """Keep the newer half only, and return its size."""
+        """Keep the newer half only, and return the size of the file. `coming`: bytes that are about to be added."""
         kept = max(0, min(size, int(self._limit * KEPT) - coming))
         self._file.seek(size - kept)
         tail = self._file.read(kept) or b""

@@ -65,7 +65,7 @@ class OpenInference:
     most: int | None = None
 
     def __init__(self, url: str, output_kind: OutputKind, *, text: bool) -> None:
-        """`url`: as http:// or https://. `text`: clients may send texts alone."""
+        """`url`: of the target, with http:// or https://. `text`: whether clients may send nothing but texts."""
         parts = urlsplit(url)
         given = parse_qs(parts.query, keep_blank_values=True)
         version, output = given.pop("version", [""]), given.pop("output", [""])
@@ -78,8 +78,8 @@ class OpenInference:
         self._kind, self._text = output_kind, text
         self.url = f"{parts.scheme}://{parts.netloc}{self._model}/infer"
         self.health = f"{self._model}/ready"
-        self._tensors: list[Tensor] = []
-        self._binary = False
+        self._tensors: list[Tensor] = []  # what the model takes
+        self._binary = False  # whether the server can read tensors in binary
 
     async def learn(self, get: Get) -> None:
         self._binary = BINARY in await self._extensions(get)

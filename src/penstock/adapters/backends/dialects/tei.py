@@ -37,7 +37,7 @@ class Tei:
     takes_parameters = True
 
     def __init__(self, url: str) -> None:
-        """`url`: as http:// or https://."""
+        """`url`: of the target, with http:// or https://."""
         parts = urlsplit(url)
         if parts.query or parts.fragment:
             raise UserMistake(f"{url!r} says what is not known here: write it as {FORM}")
