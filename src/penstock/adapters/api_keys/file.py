@@ -24,8 +24,8 @@ from penstock.adapters import private
 from penstock.auth.records import KeyRecord
 from penstock.errors import StoreDown, UserMistake
 
-FORMAT = 1  # of the file
-MOST_BYTES = 256 * 2**20  # of the file that are read
+FORMAT = 1  # the version of the file's format
+MOST_BYTES = 256 * 2**20  # so many bytes of the file are read at most
 
 
 class _Contents(msgspec.Struct):

@@ -50,7 +50,7 @@ class PostgresKeys:
         self._url = url
         self._limit = time_limit
         self._connection: Connection | None = None
-        self._turn = asyncio.Lock()
+        self._alone = asyncio.Lock()  # held for each read or change: there is one connection
         self._seen = False  # whether the tables were ever there
 
     async def version(self) -> object:
@@ -128,7 +128,7 @@ class PostgresKeys:
     async def _asked(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """Runs the work on the connection and returns its result. Raises StoreDown within the time limit, even if
         the server hangs; the connection is then dropped."""
-        async with self._turn:
+        async with self._alone:
             attempt = asyncio.ensure_future(self._connected(work))
             try:
                 done, _ = await asyncio.wait([attempt], timeout=self._limit)

@@ -28,9 +28,7 @@ class HttpShape:
     request: str = '{"inputs": $inputs, "parameters": $parameters?}'  # may say $count as well
     # Dotted path to the list of outputs; empty: the response is the list. A number in a path counts in a list.
     outputs: str = "outputs"
-    item: str = (
-        ""  # dotted path to the output inside each element of the list; empty: the element is the output
-    )
+    item: str = ""  # dotted path inside each element of the list; empty: the element is the output
     version: str = ""  # of the model: a dotted path in the response, or `header:NAME`
     pressure: str = ""  # how full it is: a path or header, in the responses to a batch and to `health`
     health: str = ""  # path to GET when probing; empty: a connection that opens is proof enough

@@ -60,9 +60,8 @@ class Spawned(asyncio.BufferedProtocol):
         self._inbox: Inbox[Answer | Beat] = Inbox(msgspec.msgpack.Decoder(Answer | Beat))
         self._answers: dict[int, asyncio.Future[Answer]] = {}  # by the id of the question
         self._exited: asyncio.Future[None] = self._loop.create_future()  # done once the keeper has ended
-        self._disconnected: asyncio.Future[None] = (
-            self._loop.create_future()
-        )  # done once the socket is closed
+        # Done once the socket is closed.
+        self._disconnected: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
         with contextlib.ExitStack() as undo:
             self._sock, theirs = socket.socketpair()

@@ -45,6 +45,7 @@ class PastRequest:
 
 
 def past_request(row: Row) -> PastRequest:
+    """Returns a row of a chunk as it is read back."""
     *_, created, completed = row
     return PastRequest(*row, round((completed - created) * 1000, 3))
 

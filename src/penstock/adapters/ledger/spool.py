@@ -44,10 +44,10 @@ class Spool:
         self._chunks: deque[Chunk] = deque()  # the oldest first
         self._in_memory: list[Chunk] = []  # chunks that the disk did not take
         self._in_hand: Chunk | None = None  # being delivered; never dropped, because the database may have it
-        self._adopted: dict[str, OwnedDirectory] = {}  # by name, the spools of dead processes
+        self._adopted: dict[str, OwnedDirectory] = {}  # by name, the spools that dead processes left
         self._chunks_of: Counter[str] = Counter()  # how many chunks of each spool wait here
-        self._changed = Condition()
-        self._finished = False
+        self._changed = Condition()  # its lock guards what both threads use
+        self._finished = False  # whether no chunk will be added any more
         self.added = 0  # rows ever taken over from the caller
         self.rows = 0  # rows that wait here
         self.bytes = 0  # size of the rows that wait here
@@ -153,6 +153,7 @@ class Spool:
             self._in_hand = None
 
     def delivered(self, chunk: Chunk) -> None:
+        """Note that the database has the chunk, and forget it."""
         chunk.tell_fate(True)
         with self._changed:
             self._remove(chunk)
@@ -199,6 +200,7 @@ class Spool:
 
     @property
     def done(self) -> bool:
+        """Whether nothing is left to deliver, and nothing will be added."""
         with self._changed:
             return self._finished and not self._chunks
 

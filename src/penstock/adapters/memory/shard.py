@@ -15,7 +15,7 @@ class Shard:
         self.entries: dict[int, bytes] = {}  # the envelopes, in the order in which they came
         self.given: dict[int, str] = {}  # by entry, the batcher that has taken it
         self.last = 0  # the number of the latest entry that there ever was
-        self._last_given = 0
+        self._last_given = 0  # the number of the latest entry that a batcher has taken
         self.owner = ""  # the batcher that leased it last
         self.fence = 0  # how often the shard has changed hands
         self._ends = 0.0  # when the lease ends
