@@ -19,7 +19,7 @@ from penstock.auth.public_keys import VerifyingKey, offered_keys
 from penstock.errors import UserMistake
 from penstock.ports import Clock
 
-MOST_BYTES = 512 * 1024  # of a JWK set that are read
+MOST_BYTES = 512 * 1024  # a JWK set with more bytes is not read
 
 _log = logging.getLogger(__name__)
 
@@ -61,9 +61,9 @@ class Provider:
         self._settings = settings
         self._on_keys = on_keys
         self._clock = clock
-        self._asked: float | None = None  # when it was asked last
+        self._asked: float | None = None  # when the provider was asked last
         self._fetching: asyncio.Task[None] | None = None
-        self.answered = False  # whether it ever gave keys
+        self.answered = False  # whether the provider ever gave keys
         self.away = False  # whether the last fetch failed
 
     @property

@@ -57,6 +57,7 @@ class StaticKey:
     kid: str | None = None  # None: good for any token of its algorithm, whatever key it names
 
     def load(self) -> VerifyingKey:
+        """Returns the key, ready for use. Raises UserMistake if it is not one for its algorithm."""
         need_pyjwt()
         if self.algorithm == "HS256":
             return VerifyingKey("HS256", self.kid, _secret(self.material), self.material)
@@ -75,6 +76,7 @@ class KeySet:
             self._by_algorithm.setdefault(key.algorithm, []).append(key)
 
     def find(self, kid: str | None, algorithm: str) -> Sequence[VerifyingKey]:
+        """Returns the keys to try for a token; none if no key fits. `kid`: the key that the token names, if any."""
         if kid is None:
             found = self._by_algorithm.get(algorithm, [])
         else:
@@ -165,6 +167,7 @@ def _public(algorithm: str, material: bytes) -> object:
 
 
 def need_pyjwt() -> None:
+    """Raises UserMistake if the libraries for tokens are not installed."""
     try:
         import cryptography  # noqa: F401
         import jwt  # noqa: F401

@@ -11,20 +11,23 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-SAMPLED = frozenset(
-    "13579bdf"
-)  # the last digit of a traceparent whose trace is recorded: the lowest bit is set
+# The last digit of a traceparent whose trace is recorded: the lowest bit is set.
+SAMPLED = frozenset("13579bdf")
 LAST = 54  # where that digit stands, also where a later version has more behind it
 SPANS, A_SPAN = 10, 100  # spans in a second, and requests that are looked at in each
 
 
 class Exemplar(NamedTuple):
+    """One example: a traced request, by the id of its trace."""
+
     trace_id: str
     value: float
     when: float  # seconds since the epoch
 
 
 class Exemplars:
+    """The examples of one histogram."""
+
     def __init__(self, bounds: Sequence[float], wall_clock: Callable[[], float]) -> None:
         """`bounds`: those of the histogram."""
         self._bounds = bounds
@@ -39,10 +42,10 @@ class Exemplars:
 
 
 class Looks:
-    """How many requests may still be looked at."""
+    """How many requests may still be looked at in the present span of time."""
 
     def __init__(self) -> None:
-        self._span = 0  # the present one
+        self._span = 0  # the number of the present span
         self._left = A_SPAN
 
     def take(self, wanted: int, now: float) -> int:

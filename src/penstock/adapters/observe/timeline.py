@@ -33,6 +33,7 @@ class Row(NamedTuple):
 
 
 def row_of(reply: Reply) -> Row:
+    """Returns what is kept of the request that this reply ends."""
     request = reply.request
     return Row(
         request.request_id, request.model, request.tenant, request.tier, request.arrival, request.expires,

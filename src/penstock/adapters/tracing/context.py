@@ -20,7 +20,7 @@ class Context(Struct, frozen=True, gc=False):
 
     @property
     def traceparent(self) -> str:
-        """How those who go on with a recorded trace are told of it."""
+        """The header with which whoever goes on with a recorded trace is told of this span."""
         return f"00-{self.trace.hex()}-{self.span.hex()}-01"
 
 
@@ -53,5 +53,5 @@ class Ids:
         return (self.draw(64) or 1).to_bytes(8, "big")
 
     def trace(self, low: int) -> bytes:
-        """The id of a new trace. `low`: its lower half, by which it was sampled."""
+        """Returns the id of a new trace. `low`: its lower half, by which it was sampled."""
         return ((self.draw(64) << 64 | low) or 1).to_bytes(16, "big")

@@ -26,10 +26,8 @@ log = logging.getLogger("penstock.tracing")
 
 WRITTEN_AT_ONCE = 16  # records, before the event loop has its turn
 CLOSE_SECONDS = 2.0  # seconds to send what is left when the server stops
-FIRST_WAIT, LONGEST_WAIT = (
-    0.5,
-    8.0,
-)  # seconds before spans that were not taken are sent again; doubled each time
+# Seconds before spans that were not taken are sent again. The wait doubles each time.
+FIRST_WAIT, LONGEST_WAIT = 0.5, 8.0
 GIVEN_UP = 60.0  # seconds after which spans that were not taken are dropped
 
 
@@ -76,6 +74,8 @@ class Gathering:
 
 
 class Exporter:
+    """The spans of one process on their way to the receiver."""
+
     def __init__(
         self,
         post: Post,
@@ -87,7 +87,7 @@ class Exporter:
         self._post, self._loop, self._clock, self._wall_clock = post, loop, clock, wall_clock
         self._gathering = gathering or Gathering()
         self._records: list[Record] = []
-        self._gathered = 0  # spans in them
+        self._gathered = 0  # spans in these records
         self._timer: asyncio.TimerHandle | None = None
         self._handed: SimpleQueue[tuple[int, Sequence[Record]] | None] = SimpleQueue()
         # Spans that the thread was handed, and those that it is done with: each is written by one side only.
@@ -95,7 +95,7 @@ class Exporter:
         self._unheard = 0  # dropped on the loop, since too many waited
         self._refused = 0  # dropped by the thread, since the receiver did not take them
         self.sent = 0
-        self._ends = Event()
+        self._ends = Event()  # set once the thread must not wait for the receiver any more
         self._thread: Thread | None = None
         self._set_clocks()
 
