@@ -29,13 +29,13 @@ class Run:
 
     plan: Plan
     outcomes: Outcomes
-    start: float  # of the measured window, in seconds of the schedule
-    end: float  # of that window
+    start: float  # when the measured window begins, in seconds of the schedule
+    end: float  # when the measured window ends, in the same seconds
     summary: Summary
 
 
 class Load:
-    """One run. `stop()` ends the schedule early; called again, it does not wait for answers either."""
+    """One run. `stop()` ends the schedule early; called again, it ends the wait for answers too."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Load:
         self._admin = admin
         self._on_second = on_second
         self._patience = patience + (plan.timeout or 0.0)
-        self._stops = 0
+        self._stops = 0  # how often `stop` was called
         self._ended = asyncio.Event()  # set when the schedule has ended
         self._settled = asyncio.Event()  # set when nothing is in flight, or we stop waiting for answers
         self._start = 0.0

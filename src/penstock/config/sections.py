@@ -54,9 +54,8 @@ class Server:
     admin_port: Port = 9000
     # Empty: the admin plane asks for no token.
     admin_token: Annotated[str, Secret()] = field(default="", repr=False)
-    admin_hosts: Annotated[
-        tuple[str, ...], Ids()
-    ] = ()  # names that lead to the admin plane, if it has no token
+    # Names that lead to the admin plane, if it has no token.
+    admin_hosts: Annotated[tuple[str, ...], Ids()] = ()
     drain: SpanOrNone = 30.0  # on SIGTERM, the longest wait for accepted requests
     drain_grace: SpanOrNone = 0.0  # before draining: not ready but serving, until load balancers have noticed
     max_connections: Positive = 65536
@@ -64,9 +63,8 @@ class Server:
     log_level: Annotated[str, Choice(("debug", "info", "warning", "error"))] = "info"
     log_format: Annotated[str, Choice(("auto", "json", "text"))] = "auto"  # auto: text on a terminal
     log_requests: Annotated[float, Number(0, 1)] = 0.0  # the share of requests that get a line in the log
-    zone: FreeText = (
-        ""  # where a process over Redis stands: its batches stay there while that zone can do them
-    )
+    # Where a process over Redis stands: its batches stay there while that zone can do them.
+    zone: FreeText = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ class Api:
 
     # With async, every request is answered 202 with a task_id, as if it had said `Prefer: respond-async`.
     respond: Annotated[str, Choice(("sync", "async"))] = "sync"
-    # Of an answer that says SERVICE_OVERLOADED. 429 is for load balancers that take out a server which answers 5xx.
+    # The status of SERVICE_OVERLOADED. 429 is for load balancers that take out a server which answers 5xx.
     overload_status: Annotated[int, OneOf((503, 429))] = 503
 
 
@@ -343,13 +341,16 @@ class Tiers:
     lowest_share: Annotated[float, Number(0, 1, above=True)] = 0.7  # of the capacity, for the lowest tier
     # How many may wait before the lowest tier is refused.
     warning: Annotated[float, Number(above=True)] = 100.0
-    critical: Annotated[float, Number(above=True)] = 500.0  # before all but the best tier are refused
+    # How many may wait before all but the best tier are refused.
+    critical: Annotated[float, Number(above=True)] = 500.0
     reference_rps: Annotated[float, Number(above=True)] = 320.0
     levels: Mapping[str, Level] = field(default_factory=_usual_levels)
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
+    """A tenant with a section of its own."""
+
     tier: Annotated[str | None, Text()] = None  # None: the default tier
 
 
@@ -434,7 +435,7 @@ class Model:
 
     @property
     def protocol(self) -> str:
-        """What it is reached by: `http` or `grpc`, with or without TLS; empty if the target is no URL."""
+        """How the target is reached: `http` or `grpc`, with or without TLS; empty if it is no URL."""
         scheme, found, _ = self.target.partition("://")
         return ("grpc" if scheme in ("grpc", "grpcs") else "http") if found else ""
 

@@ -29,6 +29,8 @@ MOST_RENEWALS = 4  # renewals under way at once
 
 
 class _Lease:
+    """The lease of one shard."""
+
     __slots__ = ("ends", "fence")
 
     def __init__(self, fence: int, ends: float) -> None:
@@ -53,9 +55,9 @@ class Leases:
         self._held: dict[int, _Lease] = {}
         self._former: set[int] = set()  # shards whose lease was lost to an outage
         self._one_at_a_time = asyncio.Lock()
-        self._changed = asyncio.Event()
+        self._changed = asyncio.Event()  # set when a batcher has come or gone
         self._renewals = 0  # renewals under way
-        self._closing = False
+        self._closing = False  # whether no lease is taken any more
 
     @property
     def owned(self) -> frozenset[int]:

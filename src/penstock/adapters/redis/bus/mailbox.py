@@ -34,7 +34,7 @@ class Mailbox:
         self._key = store.keys.box(owner)
         self._reader: Client | None = None
         self._last = b"0"  # id of the last entry handled
-        self._trimmed = self._last
+        self._trimmed = self._last  # id up to which the mailbox was trimmed
 
     async def create(self) -> None:
         """Make the mailbox, so that messages can be sent to the owner. If it is there, it is kept. Raises
@@ -71,9 +71,8 @@ class Mailbox:
         patience = Patience(f"The reader of the mailbox of {self.owner}")
         while True:
             try:
-                if (
-                    patience.away
-                ):  # if Redis restarted empty, the mailbox must exist before anybody writes to it
+                # If Redis restarted empty, the mailbox must exist before anybody writes to it.
+                if patience.away:
                     await self.touch()
                 where = await self._store.at(client, self._key)
                 answer = await client.execute_command(

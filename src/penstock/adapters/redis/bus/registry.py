@@ -78,7 +78,7 @@ class Registry:
         self._unsaid: set[str] = set()  # models whose latest announcement Redis does not have
         self._asked = 0.0  # when we last asked, by our clock
         self._memory_read = -_MEMORY_EVERY
-        self._left = False
+        self._left = False  # whether this member sends no heartbeats any more
         self._one_at_a_time = asyncio.Lock()  # a heartbeat under way must not undo that we left
 
     async def run(self) -> None:
@@ -193,6 +193,8 @@ class Registry:
             )
 
     async def _repeat_announcements(self, models: list[bytes]) -> None:
+        """Announce our models again where Redis has lost them. `models`: names and announcements, as it has
+        them."""
         known = dict(zip(models[::2], models[1::2], strict=True))
         for name, description in self._announced.items():
             if not _announces(known.get(name.encode(), b"")):

@@ -31,6 +31,7 @@ class RedisTasks:
         self._store, self._box, self._post, self._ttl = store, box, post, ttl
         self._bounds = bounds or tasks()
         self._look = Gathered(WATCH, store)
+        # By task, those who wait here for its end.
         self._pollers: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
 
     async def create(
@@ -54,9 +55,9 @@ class RedisTasks:
             letter,
         )  # fmt: skip
         name, keys = task_name(request.tenant, request.request_id), self._store.keys
-        places = [keys.task(name), keys.watch(name), *keys.held(name)]
+        names = [keys.task(name), keys.watch(name), *keys.held(name)]
         with guard():
-            created = await CREATE(self._store.commands, places, arguments)
+            created = await CREATE(self._store.commands, names, arguments)
         if isinstance(created, bytes):
             raise self._bounds.refusal(created, self._store, retry_after)
         if not created:
