@@ -11,5 +11,6 @@ log = logging.getLogger("penstock")
 
 
 def tell_doubts(config: Config, *, over_redis: bool = False) -> None:
+    """Logs each doubt. `over_redis`: whether Redis is used for certain."""
     for doubt in doubts(config, over_redis=over_redis):
         log.warning(doubt)

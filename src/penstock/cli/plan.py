@@ -1,4 +1,5 @@
-"""`penstock plan`: how many GPUs and processes a load needs. It calls `advice/plan.py`."""
+"""`penstock plan`: how many GPUs and processes a load needs. `advice/plan.py` works it out. With `--from` a running
+server is asked for the times of its batches."""
 
 import json as json_format
 from contextlib import nullcontext

@@ -1,5 +1,5 @@
-"""`penstock up`: starts a whole installation over Redis on this machine. Reads the options and makes the plan;
-`installation/` starts the processes and looks after them."""
+"""`penstock up`: starts a whole installation over Redis on this machine. It reads the options, makes the plan and
+runs the `Installation`; `installation/` starts the processes and looks after them."""
 
 import asyncio
 import signal
@@ -153,8 +153,8 @@ def up(
 
 
 def first_workers(scaling: Autoscaler, workers: int | None, gpus: Sequence[str]) -> tuple[int, int]:
-    """Returns how many workers there are at first, and how many at most, with those that are leaving. There is one
-    at least, so that its model is known."""
+    """Returns how many workers there are at first, and how many at most, with those that are leaving. At first
+    there is one at least, so that its model is known. Raises UserMistake."""
     least, most = max(1, scaling.minimum), scaling.maximum
     if gpus and most > len(gpus):
         raise UserMistake(

@@ -227,6 +227,7 @@ Coming = tuple[Question, Reading | Exception | None]
 
 
 def serve(channel: Channel, contract: Contract) -> NoReturn:
+    """Answers the server's questions, one after the other, until it says `Leave`."""
     coming: SimpleQueue[Coming] = SimpleQueue()
     threading.Thread(
         target=read, args=(channel, contract, coming), name="penstock-reader", daemon=True
@@ -436,6 +437,7 @@ async def _set_up_and_serve(channel: Channel, setup: Setup, contract: Contract) 
 
 
 def give_up(channel: Channel, setup: Setup, error: CannotLoad) -> NoReturn:
+    """Tells the server why the function could not be loaded, and ends."""
     channel.send(pack(Broken(setup.id, utf8(str(error)), error.details)))
     channel.receive()  # returns never: the server closes the socket once it has read the frame
     leave(1)
