@@ -2,6 +2,7 @@
 
 `roles/process.py` calls `admin_app` with itself as the `RunningServer`, and with the dead letters and what was set
 aside, where there are any. These give every answer; here are only the routes and how an answer is written.
+`server/admin_plane.py` carries requests here.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,5 +1,5 @@
-"""The requests of a `map`, under way in an event loop. `async_map.py` and `sync_map.py` push inputs into it,
-and are told how each ended.
+"""The requests of a `map`, under way in an event loop. `async_client.py` makes a `Workload`; `async_map.py` and
+`sync_map.py` push inputs into it, and are told how each ended.
 
 An input is tried again as `retries.py` says. But a refusal because of load or of a quota (503, 429) is no failure
 here: it slows down the whole map (`pace.py`), and the input waits its turn. Only when that has gone on for

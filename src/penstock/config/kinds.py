@@ -2,7 +2,7 @@
 
 A field in `sections` has its kind in its annotation, so that a key is described once:
 `port: Annotated[int, Whole(0, 65535)] = 8000`. `load` calls `take` and `read`; `penstock check` shows what `write`
-returns.
+returns. What a worker announces of its model is checked by them too (`cluster/announcements.py`). Pure.
 """
 
 import json

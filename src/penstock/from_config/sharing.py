@@ -1,5 +1,6 @@
-"""How identical requests share answers (`runtime/collapse/`), made from the configuration. Called where the desk of
-a model is made, where its slots over a bus are made, and once for each gateway for the memory of answers."""
+"""How identical requests share answers (`runtime/collapse/`), made from the configuration. Called where
+the desk of a model is made (`roles/model.py`, `cluster/announced_desks.py`), where its slots over a bus are made
+(`cluster/worker_slots.py`), and once for each gateway for the memory of answers."""
 
 from operator import attrgetter
 

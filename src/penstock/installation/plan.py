@@ -1,5 +1,6 @@
 """Which processes `penstock up` starts, and with which command lines. `cli/up.py` makes the plan of its options,
-`roles/up.py` checks it, and `supervisor.py` carries it out. Pure: nothing is started or asked here."""
+`roles/up.py` checks it, `supervisor.py` carries it out, and `fetched_figures.py` learns from it which processes
+there are. Pure: nothing is started or asked here."""
 
 import sys
 from collections.abc import Mapping, Sequence

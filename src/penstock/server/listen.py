@@ -1,5 +1,6 @@
 """Binds sockets, accepts connections, and gives them to the edges of the data plane and of the admin plane.
-`life.py` opens and closes them; no other file binds a socket that clients connect to."""
+`life.py` opens and closes them; no other file binds a socket that clients connect to. `roles/up.py` tries with
+`bind` whether ports are free."""
 
 import asyncio
 import ctypes

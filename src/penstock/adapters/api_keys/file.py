@@ -1,6 +1,7 @@
 """API keys in a JSON file: for one machine, or for files that something else distributes.
 
-Every server that takes such keys reads the file again and again (`auth/watch.py`). Only `penstock keys` changes it.
+`roles/embedded.py` makes the `KeysFile` for `penstock serve`, and `roles/key_store.py` for `penstock keys`. A
+server that takes such keys reads the file again and again (`auth/watch.py`). Only `penstock keys` changes it.
 
 A change is written to another file, which then takes the old one's place, so that readers see the old or the new
 file and nothing between. Writers take turns by a lock on a third file, because every write makes a new file of

@@ -1,6 +1,6 @@
 """TLS towards an HTTP endpoint: which authority must vouch for it, and the certificate that Penstock shows. The
 backend for such endpoints (`http.py`) asks for a context with each new connection; files that have changed are read
-again."""
+again. `roles/backends.py` makes the settings."""
 
 import logging
 import ssl

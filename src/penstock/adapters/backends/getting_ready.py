@@ -1,5 +1,5 @@
-"""The start of a backend, within a time limit: what the backends for functions and for endpoints do around their
-own first steps. A worker's slot calls their `start`, which is wrapped in this."""
+"""The start of a backend, within a time limit: what the backends for functions (`process.py`) and for endpoints
+(`http.py`, `grpc.py`) do around their own first steps. A worker's slot calls their `start`, which uses this."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,6 +1,6 @@
 """The observer that makes a row of the ledger from every reply. Each process that answers clients has one, if it is
 told to keep a ledger (`roles/observers.py`). It is called with each batch of replies on the event loop, and hands
-lines to the `Writer`.
+lines to the `Writer`. `open.py` makes the `Recorder`.
 
 The replies of a batch become lines at once, on the event loop. If thousands of rows waited as objects, a thread
 would have to encode them, and would hold up the loop meanwhile. All lines wait in one buffer: a piece of memory for

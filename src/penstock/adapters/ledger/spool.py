@@ -1,7 +1,7 @@
 """The spool: chunks of rows on their way from the server to the database, on disk, in order, bounded.
 
-Two threads of `writer.Writer` use the spool: one adds chunks, one delivers them. Every chunk goes through the
-spool, also while the database answers: so there is one way only, and it is in use all the time.
+`open.py` makes the `Spool`. Two threads of `writer.Writer` use it: one adds chunks, one delivers them. Every chunk
+goes through the spool, also while the database answers: so there is one way only, and it is in use all the time.
 
 A chunk is synced to disk before it counts as spooled, and its file is deleted when the database has it. Beyond
 `max_bytes` the oldest chunks are dropped, counted and logged. While the disk takes none, chunks stay in memory, and

@@ -1,8 +1,8 @@
 """Carries rows from the server's memory to the database in two threads, so that the event loop waits for neither.
 
-The recorder hands the `Writer` lines. One thread spools chunks of rows on disk. The other delivers the oldest chunk
-to the database; if the database is away, it tries again after ever longer pauses. A database that hangs holds up
-only the second thread.
+`open.py` makes the `Writer`, and the recorder hands it lines. One thread spools chunks of rows on disk. The other
+delivers the oldest chunk to the database; if the database is away, it tries again after ever longer pauses. A
+database that hangs holds up only the second thread.
 """
 
 import logging

@@ -1,5 +1,6 @@
 """Mailboxes in memory: a message waits in the box until its owner has taken it. `bus.py` makes the `Boxes` and
-gives each member a mailbox, in tests that run gateways, batchers and workers in one process."""
+gives each member a mailbox, in tests that run gateways, batchers and workers in one process. `tasks.py` sends by
+the post too."""
 
 import asyncio
 from collections import deque

@@ -1,5 +1,6 @@
 """Shards in memory. A shard holds the envelopes that are not settled yet, which batcher has taken which of them,
-and which batcher leases the shard. The publisher, the intake and the leases of this folder work on these, in tests.
+and which batcher leases the shard. `bus.py` makes them, and the publisher, the intake and the leases of this folder
+work on them, in tests.
 """
 
 import asyncio

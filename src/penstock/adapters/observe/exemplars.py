@@ -1,6 +1,6 @@
 """Examples of requests behind a histogram: for each bucket the last traced request that fell into it. A person who
 sees a slow bucket in a dashboard comes from there to the trace of a request that was so slow. The metrics keep them
-beside each histogram, and the metrics page shows them.
+beside the histogram of latency (`metrics.py`), and the metrics page shows them (`text.py`).
 
 Only requests whose trace is recorded are kept: their `traceparent` has the flag that says so. There is one example
 for each bucket at most. A busy server looks at a thousand requests a second only: to look at each would cost more

@@ -1,6 +1,6 @@
 """The counters and histograms of the hot path. Every process has one `Metrics` among its observers
 (`roles/observers.py`). Nothing here formats, locks, or allocates more than an integer for a request.
-`exposition.py` makes Prometheus' text of them when somebody asks."""
+`exposition.py` makes Prometheus' text of them when somebody asks, and `sampling.py` the figures of the overview."""
 
 import time
 from collections import Counter

@@ -1,5 +1,5 @@
-"""The file of recorded arrivals: CSV that grows up to a limit and then loses its older half. `recorder.py`
-writes it, in a thread.
+"""The file of recorded arrivals: CSV that grows up to a limit and then loses its older half. `roles/recording.py`
+opens it, and `recorder.py` writes it in a thread.
 
 Several gateways of one machine may record into one file. Each text is written whole, under a lock, and the file
 is shortened in place, so that the others go on writing to the same one. Their lines are not in order; who reads

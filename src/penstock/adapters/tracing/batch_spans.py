@@ -1,5 +1,5 @@
 """Spans of waits and of batches, noted where batches are formed: an observer of each batcher and of `penstock
-serve`.
+serve`, which `roles/traces.py` makes.
 
     request ─┬─ wait {model}        from its arrival until its batch goes; again for each attempt
              └── process {model}    the batch, below the wait of its first member, with a link to each member's wait

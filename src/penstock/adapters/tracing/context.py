@@ -1,5 +1,5 @@
-"""Trace contexts: which span something belongs to, as W3C's `traceparent` says it. Whatever makes or reads a span
-in this package uses it."""
+"""Trace contexts: which span something belongs to, as W3C's `traceparent` says it. The files of this folder that
+make or write a span use it. Pure."""
 
 from random import Random
 

@@ -1,5 +1,5 @@
-"""Hands spans to the receiver: noted on the event loop, written and sent by a thread. A process that is traced has
-one; all of its spans go through it.
+"""Hands spans to the receiver: noted on the event loop, written and sent by a thread. `roles/traces.py` makes one
+`Exporter` for a process that is traced; all of its spans go through it.
 
     add ──► gathered, a second or 512 of them ──► waiting ──► written ──► sent
                │ more wait than may wait: dropped               │ refused, or not taken for a minute: dropped

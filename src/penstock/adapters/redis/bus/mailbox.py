@@ -1,5 +1,6 @@
 """Messages between processes: each process has a mailbox, a stream in Redis. Every member reads its own, and sends
-to those of others.
+to those of others; `bus.py` makes both ends. The files of `records` that tell of ended tasks send by the `Post`
+too.
 
 Reading removes nothing, so a broken connection loses no message; the owner trims what it has handled. A mailbox
 outlives outages of Redis, because its lifetime is far longer than a lease. Whether its owner lives, the registry

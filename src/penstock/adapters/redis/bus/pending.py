@@ -1,5 +1,6 @@
 """The pending list of a shard, as Redis keeps it: which entries (messages with requests) were given to which
-batcher and are not settled yet. A batcher's intake reads and claims through these functions.
+batcher and are not settled yet. A batcher's intake reads and claims through these functions (`intake.py`,
+`backlogs.py`).
 
 Whatever happened to a batcher or a connection, the pending list says what is to be done with each entry.
 """

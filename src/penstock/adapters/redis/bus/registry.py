@@ -1,5 +1,5 @@
 """The registry over Redis: which processes are there. A process writes its heartbeat there, and reads those of all
-others in the same step. Every member has one (`cluster/member.py`).
+others in the same step. Every member has a `Registry` (`cluster/member.py`), which `bus.py` makes.
 
 Ages are counted inside Redis, on its one clock, so a process that was paused learns the truth with its next
 heartbeat. When Redis itself was away (stopped, restarted, failed over), heartbeats are missing though the members

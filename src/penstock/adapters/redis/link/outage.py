@@ -1,5 +1,6 @@
 """Which errors mean that Redis is away, and how a loop waits until it is back. The files of `redis/bus` and
-`redis/records` put their commands under `guard`, and their loops wait with `Patience`.
+`redis/records` put their commands under `guard`, and their loops wait with `Patience`; they take both from
+`connect.py`.
 
 Redis counts as away when connections are refused, reset or silent, while it restarts and loads its data, while a
 cluster is between two primaries, when its memory or disk is full, and while a script holds everything up. Any other

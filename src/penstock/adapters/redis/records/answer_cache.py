@@ -1,5 +1,6 @@
 """Answers that gateways keep for each other in Redis. The cache of a gateway fetches and keeps them in bulk
-(`runtime/collapse/shared_answers.py`). Answers are read with MGET, and Redis forgets them when their time is over.
+(`runtime/collapse/shared_answers.py`). `records.py` makes the `RedisAnswers`. Answers are read with MGET, and Redis
+forgets them when their time is over.
 
 In a cluster the keys of one command must be in one hash slot, so the cache has as many parts as there are shards,
 each in a hash slot of its own. Any error of Redis only means that there is no cache now. A value carries its

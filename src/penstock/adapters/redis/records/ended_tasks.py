@@ -1,5 +1,5 @@
 """Tasks that have ended, on their way from Redis to a ledger. Each gateway with a ledger runs an `EndedTasks`
-(`cluster/gateway.py`), which hands the rows to `cluster/task_ledger.py`.
+(`cluster/gateway.py`), which `records.py` makes and which hands the rows to `cluster/task_ledger.py`.
 
     a script ends the task and adds a row ──► read ──► safe at this gateway ──► deleted
 

@@ -1,5 +1,5 @@
 """Claims of idempotency keys, over Redis: of all gateways that are asked with one key, one executes the request. A
-gateway asks with each request that has a key (`cluster/idempotency.py`).
+gateway asks with each request that has a key (`cluster/idempotency.py`); `records.py` makes the `RedisClaims`.
 
 Redis decides which gateway. That gateway claims the key, publishes the request, and says to which shard it went. If
 it dies in between, its claim runs out, and the next gateway that is asked may claim the key.

@@ -1,5 +1,5 @@
 """The records of tasks at one gateway: a task that is accepted here can be fetched and cancelled at every gateway.
-A gateway's `cluster/tasks.py` calls it.
+`records.py` makes the `RedisTasks`, and a gateway's `cluster/tasks.py` calls it.
 
 The records are in Redis, which forgets them when they have been kept long enough. The caller creates a task before
 its request is published, then says to which shard it went, or forgets the task if publishing failed.
