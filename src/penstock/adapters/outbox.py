@@ -23,10 +23,10 @@ class Outbox:
 
     def __init__(self, max_requests: int, max_bytes: int) -> None:
         self.bound(max_requests, max_bytes)
-        self._unsent: dict[str, Accepted] = {}
-        self._unsent_bytes = 0
+        self._unsent: dict[str, Accepted] = {}  # by key
+        self._unsent_bytes = 0  # the size of their inputs
         self._withdrawn: defaultdict[int, list[str]] = defaultdict(list)  # the keys to withdraw, by shard
-        self._acceptances: dict[str, asyncio.Future[None]] = {}
+        self._acceptances: dict[str, asyncio.Future[None]] = {}  # by key, the callers of `accepted`
         self._wake = asyncio.Event()  # set when there is something to send
         self._quiet = asyncio.Event()  # set when nothing is left to send, or nowhere to send it
         self.on_failed: Callable[[Sequence[Accepted], Failure], None] = lambda requests, failure: None

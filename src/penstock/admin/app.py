@@ -223,6 +223,8 @@ async def _refused(request: Request, exc: Exception) -> Response:
 
 
 def aside_route(aside: SetAside) -> Route:
+    """Returns the route to what was set aside."""
+
     async def listing(request: Request) -> Response:
         return JSONResponse(await aside.list(_limit(request)))
 
@@ -230,6 +232,8 @@ def aside_route(aside: SetAside) -> Route:
 
 
 def scale_route(scale: Callable[[], Mapping[str, Any] | None]) -> Route:
+    """Returns the route to the number of workers that there should be."""
+
     async def wanted(request: Request) -> Response:
         found = scale()
         if found is None:
@@ -253,6 +257,8 @@ def _number(request: Request, name: str, most: int, *, otherwise: int) -> int:
 
 
 def dead_letter_routes(letters: DeadLetters) -> list[Route]:
+    """Returns the routes to dead letters."""
+
     async def listing(request: Request) -> Response:
         return JSONResponse(await letters.list(_limit(request), request.query_params.get("before")))
 

@@ -38,6 +38,7 @@ FILES = {
 
 
 def page_routes() -> list[Route]:
+    """Returns a route to each file of the page."""
     return [_route(path, name) for path, name in FILES.items()]
 
 

@@ -31,7 +31,7 @@ class Stream:
         """`now`: reads how everything stands. `hour`: reads how everything stood in the last hour."""
         self._now, self._hour = now, hour
         self._looking = 0  # how many look
-        self._reading: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None  # the loop that reads, while anybody looks
         self._next: asyncio.Future[bytes] | None = None  # the next event, for all who wait for it
 
     def check(self) -> None:

@@ -32,7 +32,8 @@ class ProviderSettings:
     refresh: float = 600.0  # seconds from one fetch to the next
     gap: float = 30.0  # seconds between two fetches at least, whatever asks for them
     timeout: float = 3.0  # seconds a fetch may take
-    allow_http: bool = False  # also to another machine, although somebody on the way could forge the keys
+    # Whether http:// is allowed to another machine too, although somebody on the way could forge the keys.
+    allow_http: bool = False
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -62,7 +63,7 @@ class Provider:
         self._on_keys = on_keys
         self._clock = clock
         self._asked: float | None = None  # when the provider was asked last
-        self._fetching: asyncio.Task[None] | None = None
+        self._fetching: asyncio.Task[None] | None = None  # the fetch that is under way
         self.answered = False  # whether the provider ever gave keys
         self.away = False  # whether the last fetch failed
 
@@ -135,7 +136,7 @@ class Provider:
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether only this machine can be reached under that name or address, and reach it."""
+    """Returns whether only this machine can be reached under that name or address, and reach it."""
     if host == "localhost":
         return True
     try:

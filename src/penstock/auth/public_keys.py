@@ -84,7 +84,7 @@ class KeySet:
         return found[:MOST_TRIED]
 
     def lacks(self, older: "KeySet") -> bool:
-        """Whether a key of the older set is missing here."""
+        """Returns whether a key of the older set is missing here."""
         mine = {(key.algorithm, key.kid, key.made_of) for key in self.keys}
         return any((key.algorithm, key.kid, key.made_of) not in mine for key in older.keys)
 

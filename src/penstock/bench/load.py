@@ -58,7 +58,7 @@ class Load:
         self._stops = 0  # how often `stop` was called
         self._ended = asyncio.Event()  # set when the schedule has ended
         self._settled = asyncio.Event()  # set when nothing is in flight, or we stop waiting for answers
-        self._start = 0.0
+        self._start = 0.0  # when the schedule began
 
     def stop(self) -> None:
         self._stops += 1

@@ -75,7 +75,7 @@ class Pool:
         self._connecting: set[asyncio.Task[None]] = set()
         self._ahead = 0  # how many connections to open before they are needed
         self._again: set[int] = set()  # requests sent a second time; there is no third time
-        self._closing = False
+        self._closing = False  # whether no connection is opened any more
         self.on_settled: Callable[[], None] | None = None
 
     async def prepare(self, count: int) -> None:

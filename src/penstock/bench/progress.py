@@ -14,8 +14,8 @@ class Progress:
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, auto_refresh=False, transient=True)
-        self._sent = 0
-        self._elapsed = 0.0
+        self._sent = 0  # requests that were sent when the line was last drawn
+        self._elapsed = 0.0  # seconds of the run at that moment
 
     def __enter__(self) -> "Progress":
         self._live.start()

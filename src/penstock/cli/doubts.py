@@ -1,6 +1,6 @@
 """Logs settings that are allowed but probably not meant, once, when a server starts.
 
-Used by `serve.py`, `roles.py` (for `penstock worker`) and `up.py`; `config/consistency.py` finds the doubts.
+`serve.py`, `roles.py` (for `penstock worker`) and `up.py` call it; `config/consistency.py` finds the doubts.
 """
 
 import logging

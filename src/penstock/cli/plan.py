@@ -143,7 +143,7 @@ def plan(
     else:
         console = Console()
         if not console.is_terminal:
-            console.width = 160  # it is no screen, so lines stay whole
+            console.width = 160  # lines stay whole where the output is no screen
         console.print(shown(made))
 
 

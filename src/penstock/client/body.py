@@ -26,7 +26,7 @@ class Body(msgspec.Struct, omit_defaults=True):
 
 
 def _plain(value: Any) -> Any:
-    """Returns an array or a tensor as a list. Called with what the encoder does not know."""
+    """Returns an array or a tensor as a list. The encoder calls it with what it does not know."""
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(

@@ -35,7 +35,7 @@ class Connection(Exchange):
         super().__init__()
         self._owner = owner
         self._fields: list[tuple[bytes, bytes]] = []
-        self._answer: asyncio.Future[Response] | None = None
+        self._answer: asyncio.Future[Response] | None = None  # what the request on the connection waits for
         self._size = 0  # bytes of the answer so far
         self._too_large = False  # whether the answer had more than MOST_BYTES
         self.keep = True  # whether the connection may be used again
@@ -120,7 +120,7 @@ class Connections:
         # Requests that wait for a connection. None tells one to look again for itself.
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._gate = asyncio.Semaphore(CONNECTING_AT_ONCE)
-        self._closed = False
+        self._closed = False  # whether the client is closed
         self._gone = asyncio.Event()  # set when the client is closed, and all connections with it
 
     async def exchange(self, request: bytes, limit: float | None) -> Response:

@@ -84,7 +84,7 @@ class FileMap:
     def __init__(self, job: Job, client: AsyncClient) -> None:
         self._job, self._client = job, client
         self.tally = Tally()
-        self._stopping = False
+        self._stopping = False  # whether no more lines are sent
         self._run: asyncio.Task[None] | None = None
 
     def stop(self) -> None:

@@ -65,6 +65,7 @@ def digest_of(line: bytes) -> int:
 
 
 def in_hex(digest: int) -> str:
+    """Returns a hash as it stands in the outputs."""
     return f"{digest:016x}"
 
 

@@ -49,8 +49,8 @@ class Bar:
         )
         self._task = self._bar.add_task("", total=total, rate="", failed="")
         self._began = self._shown = time.monotonic()
-        self._started = False
-        self._last: Course[Any, Any] | None = None
+        self._started = False  # whether the bar is on the terminal
+        self._last: Course[Any, Any] | None = None  # what was shown last
 
     def show(self, course: "Course[Any, Any]") -> None:
         now = time.monotonic()

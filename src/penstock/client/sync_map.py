@@ -47,7 +47,7 @@ class Mapped(Generic[I, T]):
         self._start = start
         self._source = iter(inputs)
         self._workload: Workload[I, T] | None = None
-        self._closed = False
+        self._closed = False  # whether nothing more is sent or given
         self._unsent: list[tuple[int, I]] = []  # inputs that go over to the loop together
         self._back: SimpleQueue[list[Ended[I, T]]] = SimpleQueue()  # what came back from the loop
         self._ended: list[Ended[I, T]] = []  # what goes back next; only the loop's thread uses it

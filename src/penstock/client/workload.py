@@ -51,9 +51,9 @@ class Workload(Generic[I, T]):
     ) -> None:
         self._road, self._terms, self._ask, self._told = road, terms, ask, told
         self._loop = road.loop
-        self._todo: deque[tuple[int, I]] = deque()
+        self._todo: deque[tuple[int, I]] = deque()  # inputs that no request was made of yet
         self._pace = Pace(terms.concurrency)
-        self._under_way = 0
+        self._under_way = 0  # how many requests are under way
         self._held_back: deque[asyncio.Future[None]] = deque()  # requests that wait for others to end
         self._lines: set[asyncio.Task[None]] = set()  # each sends one request after the other
         self.retried = 0  # how many requests were sent again

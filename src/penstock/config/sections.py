@@ -216,7 +216,7 @@ class Autoscaler:
     idle: Span = 600.0  # with `minimum` 0: without a request for this long, the last worker goes
     start: Span = 30.0  # how long a start is believed to take, until one was measured
     interval: Span = 1.0  # from one look to the next
-    models: Annotated[tuple[str, ...], Ids()] = ()  # whose workers; empty: all models of the installation
+    models: Annotated[tuple[str, ...], Ids()] = ()  # whose workers are counted; empty: those of all models
     act: Annotated[str, Choice(("tell", "kubernetes", "command"))] = "tell"
     deployment: FreeText = ""  # for Kubernetes: the Deployment of the workers
     namespace: FreeText = ""  # of the Deployment; empty: that of the autoscaler's own pod
@@ -383,7 +383,7 @@ class GrpcEndpoint:
     shape: Annotated[str, Choice(("auto", "[n]", "[n,1]"))] = "auto"  # auto: as the model describes itself
     version: FreeText = ""  # of the model to ask for; empty: the server's choice
     headers: Annotated[Mapping[str, str], Headers()] = field(default_factory=dict, repr=False)
-    ca_file: FreeText = ""  # who may vouch for it; empty: whom gRPC trusts by itself
+    ca_file: FreeText = ""  # who signs for a grpcs:// endpoint; empty: whom gRPC trusts by itself
     client_certificate: FreeText = ""
     client_key: FreeText = ""  # empty: it is in the certificate's file
     server_name: FreeText = ""  # the name in its certificate; empty: the host

@@ -17,10 +17,12 @@ from penstock.runtime.padding import Padding
 
 
 def admission_rules(config: Config) -> AdmissionRules:
+    """Returns how much of one model may wait."""
     return AdmissionRules(config.limits.max_queue, config.limits.max_queue_bytes)
 
 
 def capacity_rules(config: Config) -> CapacityRules:
+    """Returns how tiers share the capacity and the queue."""
     tiers = config.tiers
     shares = tuple(tiers.levels[name].queue_share for name in tier_names(config))
     return CapacityRules(
@@ -54,6 +56,7 @@ def padding_of(model: Model) -> Padding | None:
 
 
 def batching_rules(name: str, config: Config) -> BatchingRules:
+    """Returns how the batches of a model are formed and tried again."""
     model, retries = config.models[name], config.retries
     levels = [config.tiers.levels[name] for name in tier_names(config)]
     return BatchingRules(

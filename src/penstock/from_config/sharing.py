@@ -1,6 +1,7 @@
-"""How identical requests share answers (`runtime/collapse/`), made from the configuration. Called where
-the desk of a model is made (`roles/model.py`, `cluster/announced_desks.py`), where its slots over a bus are made
-(`cluster/worker_slots.py`), and once for each gateway for the memory of answers."""
+"""How identical requests share answers (`runtime/collapse/`), made from the configuration. Whoever makes the desk
+of a model takes its sharing from here (`roles/model.py`, `cluster/announced_desks.py`), whoever makes its slots
+over a bus the sameness (`cluster/worker_slots.py`), and each gateway its memory of answers (`roles/embedded.py`,
+`cluster/gateway.py`)."""
 
 from operator import attrgetter
 
@@ -40,4 +41,5 @@ def as_announced(name: str, model: Model, former: Sharing | None) -> Sharing | N
 
 
 def memory_of(config: Config) -> AnswerMemory:
+    """Returns the memory of answers of one gateway, which is empty yet."""
     return RememberedAnswers(config.limits.max_cache_entries, config.limits.max_cache_bytes)

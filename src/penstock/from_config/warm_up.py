@@ -1,6 +1,6 @@
-"""How the workers of a model are warmed up, made from the configuration. Called for each model whose slots are
-made: by `penstock serve` (`roles/model.py`) and by a worker (`cluster/worker_slots.py`). The simulator asks for the
-sizes (`roles/simulation.py`)."""
+"""How the workers of a model are warmed up, made from the configuration. Whoever makes the
+slots of a model calls it: `penstock serve` (`roles/model.py`) and a worker (`cluster/worker_slots.py`). The
+simulator asks for the sizes (`roles/simulation.py`)."""
 
 from collections.abc import Sequence
 
@@ -32,7 +32,8 @@ def warmer_of(name: str, model: Model, clock: Clock) -> Warmer:
     cost, most = cost_of(model.cost), model.max_cost
 
     def fits(batch: Sequence[bytes]) -> bool:
-        """Whether a batch of these inputs costs no more than `max_cost`. A user's cost function is not asked."""
+        """Returns whether a batch of these inputs costs no more than `max_cost`. A user's cost function is not
+        asked."""
         if cost is None or most is None:
             return True
         room, costs = Room(most, padded=model.batch_cost == PADDED), [cost(each) for each in batch]

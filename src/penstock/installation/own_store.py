@@ -54,7 +54,7 @@ class OwnStore:
         self._words: deque[str] = deque(maxlen=1)  # the last line that the store printed
         self._reading: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._ending = asyncio.Event()
+        self._ending = asyncio.Event()  # set when the store is to end for good
         self._failed_starts = 0  # how often in a row it ended while it started, as it does on a bad log
 
     @property

@@ -1,5 +1,5 @@
-"""Runs `penstock serve`: one process that holds gateway, batchers and slots. Called by `cli/serve.py`; returns when
-the server has stopped."""
+"""Runs `penstock serve`: one process that holds gateway, batchers and slots. `cli/serve.py` calls `serve`, which
+returns when the server has stopped."""
 
 import asyncio
 from dataclasses import replace

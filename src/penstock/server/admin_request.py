@@ -25,10 +25,10 @@ class AdminRequest:
         # Done once the answer is ready, or has begun to come in parts: a stream is not work in hand.
         self.in_hand: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._status = 500
-        self._fields: list[tuple[str, str]] = []
-        self._parts: list[bytes] = []
+        self._fields: list[tuple[str, str]] = []  # the header fields of the answer
+        self._parts: list[bytes] = []  # of an answer that is sent whole
         self._sent: Parts | None = None  # where parts go, once they have begun to
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None  # the task that runs the application
 
     @property
     def begun(self) -> bool:

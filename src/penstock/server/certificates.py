@@ -1,6 +1,6 @@
-"""Makes the TLS of a process from the files that the configuration names, and reads those files. Called once for
-each process: `roles/embedded.py` and `roles/gateway.py` share the result among HTTP, gRPC and the admin plane; for
-a role without clients `life.py` makes that of the admin plane."""
+"""Makes the TLS of a process from the files that the configuration names, and reads those files. Each
+process calls it once: `roles/embedded.py` and `roles/gateway.py` share the result among HTTP, gRPC and the admin
+plane; in a role without clients `life.py` calls it for the admin plane."""
 
 from pathlib import Path
 

@@ -58,8 +58,8 @@ class Drain:
     def __init__(self, role: Drained, loop: asyncio.AbstractEventLoop) -> None:
         self._role = role
         self._loop = loop
-        self._going: asyncio.Task[bool] | None = None
-        self._began = 0.0
+        self._going: asyncio.Task[bool] | None = None  # the drain, once it has begun
+        self._began = 0.0  # when it began
 
     @property
     def seconds(self) -> float:

@@ -64,7 +64,7 @@ class DataListener:
         self._backlog = min(edge.limits.max_connections, 65535)
         self._server: asyncio.Server | None = None
         self._taking: set[asyncio.Task[None]] = set()  # each gives one connection to the edge
-        self._closed = False
+        self._closed = False  # whether connections that are still coming are closed at once
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()

@@ -29,7 +29,7 @@ class LiveSettings:
         self.config = config
         self.need_restart: Sequence[str] = ()  # keys that have changed since the start and are not in force
         self._read, self._follow = read, follow
-        self._reading: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None  # the reading that is under way
         self._again = False  # whether the signal came while the configuration was being read
 
     def reload(self) -> None:

@@ -1,5 +1,5 @@
 """What a function's process does while the function runs: it reads the next batch, and writes the answers to the
-last. Runs in that process as a thread beside `child.py`.
+last. `child.py` has one `Writer`, whose thread runs in that process.
 
     reading   │ batch 2 │            │ batch 3 │
     function  ── batch 1 ──┤── batch 2 ──┤── batch 3 ──

@@ -207,12 +207,12 @@ class Contract:
         return pack(rejected)
 
     def _memory_is_gone(self, error: MemoryError) -> bool:
-        """Whether memory has leaked. If one input just asked for too much, all of it is free again."""
+        """Returns whether memory has leaked. If one input just asked for too much, all of it is free again."""
         traceback.clear_frames(error.__traceback__)  # lets go of what the function held while it ran
         return memory_left() < self._memory_left / 2
 
     def _is_new(self, error: BaseException) -> bool:
-        """Whether no such error raised at this line was logged before."""
+        """Returns whether no such error raised at this line was logged before."""
         frame, line = list(traceback.walk_tb(error.__traceback__))[-1]
         raised = (type(error), frame.f_code.co_filename, line)
         if raised in self._logged or len(self._logged) >= TRACEBACKS:

@@ -1,6 +1,6 @@
 """What the server and the process of a user's function say to each other, and how it is framed.
 
-Used at both ends: by `spawned.py` and `process.py` in the server, and by `child.py` in the function's process.
+Both ends use it: `spawned.py` and `process.py` in the server, and `child.py` in the function's process.
 
     server  Setup ──▶        Work ──▶              Work ──▶              Look ──▶            Leave ──▶
     child         ◀── Ready       ◀── Done              ◀── Rejected          ◀── Seen       (it ends)

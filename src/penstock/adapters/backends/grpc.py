@@ -238,7 +238,7 @@ class GrpcBackend:
         return BatchRejected(f"endpoint answered {code.name}", details=message)
 
     async def _connection_lost(self) -> bool:
-        """Whether the status was gRPC's own and not the endpoint's, which looks the same."""
+        """Returns whether the status was gRPC's own and not the endpoint's, which looks the same."""
         channel = self._channel
         if channel is None:
             return True

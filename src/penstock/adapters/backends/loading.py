@@ -120,6 +120,7 @@ def make(kind: type, source: str) -> Any:
 
 
 def trace_of(error: BaseException) -> str:
+    """Returns the traceback of an error, fit for a frame."""
     return utf8("".join(traceback.format_exception(error)))
 
 
@@ -137,6 +138,7 @@ def pressure_in(module: ModuleType, source: str) -> Callable[[], Any] | None:
 
 
 def needs_no_arguments(function: Callable[..., Any]) -> bool:
+    """Returns whether a function can be called without arguments."""
     try:
         inspect.signature(function).bind()
     except (TypeError, ValueError):
@@ -161,6 +163,7 @@ def import_file(path: Path) -> ModuleType:
 
 
 def import_module(name: str) -> ModuleType:
+    """Import a module that is installed, or lies in the working directory."""
     sys.path.insert(0, str(Path.cwd()))
     return importlib.import_module(name)
 

@@ -30,12 +30,12 @@ _SAID = re.compile(
 
 
 def is_out_of_memory(error: BaseException, inputs: Sequence[bytes]) -> bool:
-    """Whether this error of a function means that memory ran out. `inputs`: the batch, as JSON."""
+    """Returns whether this error of a function means that memory ran out. `inputs`: the batch, as JSON."""
     return any(_says_so(each, inputs) for each in _chain(error))
 
 
 def says_out_of_memory(text: str, inputs: Sequence[bytes]) -> bool:
-    """Whether the text of an endpoint's error says that memory ran out. `inputs`: the batch, as JSON."""
+    """Returns whether the text of an endpoint's error says that memory ran out. `inputs`: the batch, as JSON."""
     return _SAID.search(text) is not None and not _quotes(_SAID, inputs)
 
 

@@ -91,7 +91,8 @@ class Calling:
 
 
 def _takes_all(argument: inspect.Parameter, index: int) -> bool:
-    """Whether the argument takes all parameters as a dict. `index`: 0 for the first argument after the inputs."""
+    """Returns whether the argument takes all parameters as a dict. `index`: 0 for the first argument after the
+    inputs."""
     if argument.kind in (Kind.VAR_POSITIONAL, Kind.VAR_KEYWORD):
         return False
     if argument.kind is Kind.KEYWORD_ONLY or index > 0:

@@ -29,7 +29,7 @@ class SimulatedBackend:
         self._random = Random(f"{model.seed}/{seed}")
         self._new_shapes = NewShapes(model)
         self._free = asyncio.Lock()  # held while a batch runs
-        self._started = False
+        self._started = False  # whether the simulated GPU runs
 
     async def start(self) -> None:
         self._started = True

@@ -114,8 +114,8 @@ class Spawned(asyncio.BufferedProtocol):
         return answer
 
     def _free_for(self, question: Setup | Work | Look) -> bool:
-        """Whether the process can take this question: it has nothing to do, or the question is a batch and the
-        process has one batch that somebody still waits for."""
+        """Returns whether the process can take this question: it has nothing to do, or the question is a batch and
+        the process has one batch that somebody still waits for."""
         if not self._answers:
             return True
         busy = len(self._answers) > 1 or any(coming.cancelled() for coming in self._answers.values())
@@ -228,6 +228,7 @@ def spawn(
 
 
 def how_it_ended(code: int) -> str:
+    """Returns how a process ended, in words. `code`: its exit code; minus the signal if one killed it."""
     if code >= 0:
         return f"exited with code {code}"
     try:

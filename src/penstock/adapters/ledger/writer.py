@@ -60,8 +60,8 @@ class Writer:
         self._away = ""  # why the database takes no rows; empty if it does
         self._failures = 0  # attempts in a row that failed
         self.given = 0  # rows handed over so far
-        self._written = 0
-        self._forgotten = 0
+        self._written = 0  # rows that were new to the database
+        self._forgotten = 0  # rows that were deleted for their age
         self._spooling = kept_thread("ledger spool", self._spool_all)
         self._delivering = kept_thread("ledger database", self._deliver_all)
 

@@ -19,7 +19,7 @@ _NAME = OPENMETRICS.partition(";")[0]
 
 
 def wants_openmetrics(accept: str) -> bool:
-    """Whether an Accept header prefers OpenMetrics to the classic text, which everybody else gets."""
+    """Returns whether an Accept header prefers OpenMetrics to the classic text, which everybody else gets."""
     weights = dict[str, float]()
     for part in accept.lower().split(","):
         kind, *parameters = (each.strip() for each in part.split(";"))

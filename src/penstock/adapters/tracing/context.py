@@ -39,7 +39,7 @@ def context_of(traceparent: str) -> Context | None:
 
 
 def is_sampled(traceparent: str | None) -> bool:
-    """Whether the trace is recorded, by its flags. This is asked for each request of each batch."""
+    """Returns whether the trace is recorded, by its flags. This is asked for each request of each batch."""
     return traceparent is not None and traceparent[54:55] in SAMPLED
 
 

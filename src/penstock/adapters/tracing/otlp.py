@@ -25,6 +25,8 @@ _LINK, _LINK_FLAGS = b"\x6a\x21" + _TRACE, b"\x35\x01\x01\0\0"
 
 
 class Kind(IntEnum):
+    """The kinds of spans, with OpenTelemetry's numbers."""
+
     INTERNAL = 1
     SERVER = 2
     CLIENT = 3

@@ -46,7 +46,7 @@ class Tei:
         self.url = f"{parts.scheme}://{parts.netloc}{path}"
         self.health = f"{self._base}/health"
         self.most: int | None = None
-        self._version = ""
+        self._version = ""  # of the model, as the endpoint tells it
 
     async def learn(self, get: Get) -> None:
         try:

@@ -130,8 +130,8 @@ def _numbers(tensor: Given) -> Sequence[Any]:
 
 
 def _all_finite(numbers: Sequence[float]) -> bool:
-    """Whether all are finite. If their sum is finite, they are, and a sum is quickly made. Otherwise each number is
-    looked at, because a sum may overflow."""
+    """Returns whether all are finite. If their sum is finite, they are, and a sum is quickly made. Otherwise each
+    number is looked at, because a sum may overflow."""
     try:
         return isfinite(sum(numbers)) or all(map(isfinite, numbers))
     except OverflowError:  # whole numbers that no float can hold

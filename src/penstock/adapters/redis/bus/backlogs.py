@@ -32,8 +32,8 @@ class Backlogs:
             self._gained.discard(shard)
 
     def holds(self, shard: int, entry_id: bytes) -> bool:
-        """Whether an entry that was read now belongs to the backlog. Entries are read in order, so the first that
-        does not is the end of the backlog."""
+        """Returns whether an entry that was read now belongs to the backlog. Entries are read in order, so the
+        first that does not is the end of the backlog."""
         last = self._last.get(shard)
         if last is None:
             return False

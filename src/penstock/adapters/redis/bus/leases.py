@@ -52,7 +52,7 @@ class Leases:
         self._zone_of = zone_of  # says in which zone a batcher is
         self._shards = store.settings.shards
         self._milliseconds = int(store.settings.lease * 1000)
-        self._held: dict[int, _Lease] = {}
+        self._held: dict[int, _Lease] = {}  # by shard
         self._former: set[int] = set()  # shards whose lease was lost to an outage
         self._one_at_a_time = asyncio.Lock()
         self._changed = asyncio.Event()  # set when a batcher has come or gone
@@ -98,7 +98,7 @@ class Leases:
             await self._take(decided.take)
 
     def _short(self, batchers: Collection[str]) -> bool:
-        """Whether we lack shards."""
+        """Returns whether we lack shards."""
         return len(self._held) < own_part(self._shards, batchers, self._me, self._zone_of)
 
     async def _balance(self) -> None:

@@ -33,7 +33,7 @@ class Mailbox:
         self.owner = owner
         self._store = store
         self._key = store.keys.box(owner)
-        self._reader: Client | None = None
+        self._reader: Client | None = None  # None until the mailbox is first read
         self._last = b"0"  # id of the last entry handled
         self._trimmed = self._last  # id up to which the mailbox was trimmed
 

@@ -152,8 +152,8 @@ class Registry:
         return min((roll.ages[name] for roll in self._rolls if name in roll.ages), default=0.0)
 
     def is_silent(self, name: str) -> bool:
-        """Whether a member has been silent for so long that it should not be counted on. It counts as gone only
-        after its whole lease, but forecasts must do without it within 2 s."""
+        """Returns whether a member has been silent for so long that it should not be counted on. It counts as gone
+        only after its whole lease, but forecasts must do without it within 2 s."""
         return self.age(name) > SILENT * self._store.settings.lease
 
     def departed(self, kind: str, name: str) -> None:
@@ -230,7 +230,7 @@ class Registry:
 
 
 def _announces(text: bytes) -> bool:
-    """Whether an announcement can be read. If not, a worker that runs the model announces it again."""
+    """Returns whether an announcement can be read. If not, a worker that runs the model announces it again."""
     try:
         read_announcement(text)
     except Garbled:

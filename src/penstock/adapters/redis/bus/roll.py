@@ -106,8 +106,8 @@ class Roll(Generic[H]):
         return bool(gone)
 
     def _just_emptied(self, entries: list[Any], lease: int) -> bool:
-        """Whether the list of members has become empty less than a lease ago. Redis may have lost it; then those
-        who live are back within a heartbeat."""
+        """Returns whether the list of members has become empty less than a lease ago. Redis may have lost it; then
+        those who live are back within a heartbeat."""
         if entries or not self.members:
             self._emptied = None
             return False

@@ -25,8 +25,8 @@ class Gathered:
     def __init__(self, script: Script, store: Store) -> None:
         self._script = script
         self._store = store
-        self._calls: list[tuple[Call, asyncio.Future[Any]]] = []
-        self._trip: asyncio.Task[None] | None = None
+        self._calls: list[tuple[Call, asyncio.Future[Any]]] = []  # calls without an answer yet
+        self._trip: asyncio.Task[None] | None = None  # the round trips that are under way
 
     async def __call__(self, keys: Sequence[str], args: Sequence[Argument] = ()) -> Any:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

@@ -31,7 +31,7 @@ _AWAY_WORDS = ("MISCONF", "BUSY ", "NOREPLICAS", "UNBLOCKED", "LOADING", "MASTER
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether the same call may succeed later, when Redis is well again."""
+    """Returns whether the same call may succeed later, when Redis is well again."""
     if isinstance(error, redis_errors.CrossSlotTransactionError):
         return False
     if isinstance(error, _AWAY):

@@ -46,7 +46,7 @@ class EndedTasks:
         them."""
         self._store, self._chosen, self._record, self._lost = store, chosen, record, lost
         self._reader = store.blocking()
-        self._changed = asyncio.Event()
+        self._changed = asyncio.Event()  # set when another gateway may have been chosen
 
     def look_again(self) -> None:
         """Look now: which gateway is chosen may have changed."""

@@ -85,7 +85,7 @@ class Share:
         return MINUTE_OVER if self.short else QUIET
 
     def is_due(self, now: Seconds, *, sweep: bool) -> bool:
-        """Whether to settle at this tick. `sweep`: this tick is one at which all tenants are looked at."""
+        """Returns whether to settle at this tick. `sweep`: this tick is one at which all tenants are looked at."""
         if self.settled_at == -inf:
             return True
         age = now - self.settled_at
