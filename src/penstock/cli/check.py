@@ -1,6 +1,6 @@
 """`penstock check`: says whether the configuration is valid, what is set and by what, and whether the targets work.
-Reads the configuration as a server would (`config/`), and tries the targets (`roles/targets.py`); it serves nothing
-and changes nothing."""
+It reads the configuration as a server would (`config/`), and tries the targets (`roles/targets.py`); it serves
+nothing and changes nothing."""
 
 import asyncio
 import json

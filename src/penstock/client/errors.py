@@ -1,5 +1,6 @@
 """The errors that a program gets from the client. `answer.py` makes them of what a server says, `connections.py`
-and `stream_road.py` of what happens to a connection, and `asking.py` when the time is over. Users catch them.
+and `stream_road.py` of what happens to a connection, `asking.py` when the time is over, and the files of a `map` of
+inputs that cannot be sent. Users catch them.
 
 InferenceError         there is no output
 ├── Refused            nothing was started

@@ -1,5 +1,5 @@
 """The whole configuration: built once by `load`, never changed, and able to say where each value came from.
-`roles`, `cluster` and `from_config` read it; `penstock check` prints `explain`."""
+`roles`, `cluster`, `from_config`, `server` and the commands read it; `penstock check` prints `explain`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

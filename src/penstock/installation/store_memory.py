@@ -1,5 +1,5 @@
 """How much memory the store of `penstock up` may use, by how much this machine has. `supervisor.py` asks once,
-before it makes the store. Reads the limits of the container from /sys."""
+before it makes the store. The limits of the container are read from /sys."""
 
 import os
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""Makes the parts that trace a process (spans, exporter, receiver, sampler) and puts them together. Imported only
-if the configuration asks for traces, by `tracing.py`, which all other files ask."""
+"""Makes the parts that trace a process (spans, exporter, receiver, sampler) and puts them together. Only
+`tracing.py` imports it, and only if the configuration asks for traces."""
 
 import asyncio
 import os

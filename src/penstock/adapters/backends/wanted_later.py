@@ -1,5 +1,5 @@
-"""What an endpoint means that refuses a batch for the moment. The backends for endpoints ask when one does
-(`http.py`, `grpc.py`).
+"""What an endpoint means that refuses a batch for the moment. The backends for endpoints ask when one does so
+(`http.py`, `grpc.py`). Pure.
 
     429, RESOURCE_EXHAUSTED            BackendBusy: the endpoint is there, and wants the batch later
     503 or UNAVAILABLE with a time     the same, after that time

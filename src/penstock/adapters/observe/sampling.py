@@ -1,5 +1,5 @@
-"""What this process has counted and how its models stand, in the words of the overview. `roles/overview.py` asks.
-It costs about 0.1 ms, and requests nothing.
+"""What this process has counted and how its models stand, in the words of the overview. `roles/overview.py`
+asks, which takes about 0.1 ms.
 
 Each figure comes from the role that sees it whole, as on the metrics page.
 """

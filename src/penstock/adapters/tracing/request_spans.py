@@ -1,5 +1,5 @@
-"""Spans of requests at their gateway. The data plane asks `RequestSpans` whether a request is traced, and tells the
-`RequestSpan` how it ends (`doors/traced.py`)."""
+"""Spans of requests at their gateway. `roles/traces.py` makes `RequestSpans`. The data plane asks it whether a
+request is traced, and tells the `RequestSpan` how it ends (`doors/traced.py`)."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -44,7 +44,7 @@ class RequestSpan:
         self._spans, self._parent, self._state = spans, parent, state
         self._began = spans.clock()
         self.traceparent = own
-        self.is_new = not parent
+        self.is_new = not parent  # whether the trace begins with this request
 
     def ended(self, served: Served) -> None:
         spans, reply = self._spans, served.reply
@@ -67,7 +67,7 @@ class _Request(NamedTuple):
     """A request that has ended; implements `exporter.Record`."""
 
     of: "RequestSpans"
-    own: bytes
+    own: bytes  # a traceparent
     parent: str  # the id of the client's span, in hex; empty if there is none
     state: str | None
     began: float

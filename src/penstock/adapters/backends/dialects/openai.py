@@ -1,5 +1,6 @@
-"""Endpoints that speak as OpenAI's do: openai:// and openais:// targets, such as vLLM, infinity, llama.cpp or
-another Penstock. `roles/backends.py` makes one for each worker, and the backend (`http.py`) speaks it.
+"""The dialect for endpoints that speak as OpenAI's do, such as vLLM, infinity, llama.cpp or another Penstock:
+openai:// and openais:// targets. `roles/backends.py` makes one for each worker, and the backend (`http.py`) speaks
+it.
 
     /v1/embeddings     {"model", "input": […]}      data[i].embedding is the output
     /v1/completions    {"model", "prompt": […]}     choices[i].text is the output

@@ -1,5 +1,5 @@
-"""Endpoints of Text Embeddings Inference: tei:// and teis:// targets. `roles/backends.py` makes one for each
-worker, and the backend (`http.py`) speaks it.
+"""The dialect for endpoints of Text Embeddings Inference: tei:// and teis:// targets. `roles/backends.py` makes one
+for each worker, and the backend (`http.py`) speaks it.
 
     /embed    {"inputs": […], …parameters}    ──►    [[0.1, …], …]
 

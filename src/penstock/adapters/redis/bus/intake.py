@@ -1,5 +1,5 @@
-"""A batcher's intake over Redis: it reads the shards that the batcher leases. Each batcher runs one
-(`cluster/batcher.py`); `adapters/in_hand.py` does what follows once an entry was read.
+"""A batcher's intake over Redis: it reads the shards that the batcher leases. Each batcher runs an `Intake`
+(`cluster/batcher.py`), which `shards.py` makes; `adapters/in_hand.py` does what follows once an entry was read.
 
     entry read or claimed ──► its requests are in hand ──► all of them settled ──► acknowledged and deleted
 

@@ -1,5 +1,6 @@
 """Which shards (streams of requests) this batcher may read: leases in Redis, renewed with each heartbeat. Each
-batcher runs one; its intake reads the shards that are leased here. `penstock/shard_plan.py` decides how many shards
+batcher runs a `Leases`, which `shards.py` makes; its intake reads the shards that are leased here.
+`penstock/shard_plan.py` decides how many shards
 a batcher should have.
 
 If a lease could not be renewed for its whole time, we call it lost by our own clock. We count from before the

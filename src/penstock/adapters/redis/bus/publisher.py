@@ -1,5 +1,6 @@
 """A gateway's publisher over Redis: it sends requests and withdrawals to the shards, which batchers read, many in
-one envelope. Each gateway runs one (`cluster/gateway.py`); `adapters/outbox.py` holds what is not sent yet.
+one envelope. Each gateway runs a `Publisher` (`cluster/gateway.py`), which `shards.py` makes; `adapters/outbox.py`
+holds what is not sent yet.
 
     publish ──► unsent ──(at once when idle, else once a millisecond)──► one envelope, to the next shard in turn
                   │ withdrawn: never sent                                   │ not acknowledged: again, 100 ms in all

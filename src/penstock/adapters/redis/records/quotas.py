@@ -55,7 +55,7 @@ MOST = 100  # tenants settled with one call; Redis does nothing else meanwhile, 
 
 
 class Settle(Protocol):
-    """The script; tests put another in its place."""
+    """The script that settles, as it is called. Tests use another function."""
 
     def __call__(self, client: Client, keys: Sequence[str], args: Sequence[Argument]) -> Awaitable[Any]: ...
 
