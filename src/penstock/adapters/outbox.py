@@ -47,6 +47,7 @@ class Outbox:
     # ---- calls that never wait ---------------------------------------------------------------------------
 
     def publish(self, request: Accepted) -> None:
+        """Take a request to be sent. One that cannot be taken fails in the next turn of the loop."""
         if len(self._unsent) >= self._max_requests or self._unsent_bytes >= self._max_bytes:
             self._refuse(request, Overloaded(self.full, retry_after=1.0))
         elif self.down:
@@ -57,6 +58,7 @@ class Outbox:
             self._wake.set()
 
     def withdraw(self, request: Accepted) -> None:
+        """Take a request back, whether it was sent or not."""
         if self._unsent.pop(request.key, None) is not None:
             self._unsent_bytes -= len(request.input)
             acceptance = self._acceptances.pop(request.key, None)

@@ -43,6 +43,7 @@ class WrittenAside(Generic[Line]):
         self.written = 0
 
     def add(self, lines: list[Line]) -> None:
+        """Take lines to be written."""
         if not self._lines:
             self._loop.call_soon(self._hand_over)
         self._lines += lines

@@ -47,6 +47,7 @@ class ProviderSettings:
 
     @property
     def shown(self) -> str:
+        """The host, as the log may show it."""
         return urlsplit(self.url).hostname or ""
 
 

@@ -38,6 +38,7 @@ class VerifyingKey:
     made_of: object = field(default=None, repr=False)  # equal if two are the same key
 
     def has_signed(self, text: bytes, signature: bytes) -> bool:
+        """Returns whether the signature is this key's under the text."""
         from jwt import get_algorithm_by_name
 
         return get_algorithm_by_name(self.algorithm).verify(text, self.key, signature)

@@ -32,6 +32,7 @@ class Remembered:
         return identity
 
     def keep(self, credential: bytes, identity: Identity) -> None:
+        """Remembers a credential that was verified."""
         if credential not in self._known:
             self._bytes += len(credential)
         self._known[credential] = identity

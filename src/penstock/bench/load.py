@@ -35,7 +35,7 @@ class Run:
 
 
 class Load:
-    """One run. `stop()` ends the schedule early; called again, it ends the wait for answers too."""
+    """One run of a plan."""
 
     def __init__(
         self,
@@ -61,6 +61,7 @@ class Load:
         self._start = 0.0  # when the schedule began
 
     def stop(self) -> None:
+        """Ends the schedule early; called again, it ends the wait for answers too."""
         self._stops += 1
         self._ended.set()
         if self._stops > 1:
@@ -71,6 +72,7 @@ class Load:
         return time.monotonic() - self._start
 
     async def run(self) -> Run:
+        """Carries out the plan, and returns what came of it."""
         collecting = gc.isenabled()
         gc.disable()  # nothing made here is cyclic, and a collection is a pause of milliseconds
         try:

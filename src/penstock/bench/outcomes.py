@@ -38,6 +38,7 @@ class Outcomes:
 
     @property
     def settled(self) -> int:
+        """How many requests have ended."""
         return self.ok + self.rejected + self.failed
 
     def went(self, index: int, now: float) -> None:

@@ -97,10 +97,12 @@ class Pool:
         self._grow()
 
     def opened(self, connection: Connection) -> None:
+        """Called by a connection that is open now."""
         self._open.add(connection)
         self._next(connection)
 
     def answered(self, connection: Connection, status: int, body: bytes, keep: bool) -> None:
+        """Called by a connection with the answer to its request."""
         self._outcomes.answered(connection.index, time.monotonic() - self.start, status, body)
         connection.index = -1
         connection.rested = True
@@ -112,6 +114,7 @@ class Pool:
             self.on_settled()
 
     def lost(self, connection: Connection) -> None:
+        """Called by a connection that has ended."""
         self._open.discard(connection)
         self._idle.pop(connection, None)
         if connection.index >= 0 and not self._closing:

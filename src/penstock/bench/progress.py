@@ -28,6 +28,7 @@ class Progress:
         self._live.update(Text(self.line(load), no_wrap=True, overflow="ellipsis"), refresh=True)
 
     def line(self, load: Load) -> str:
+        """Returns the text of the line: what has happened since it was last asked for."""
         elapsed, outcomes, plan = load.elapsed, load.outcomes, load.plan
         latencies = sorted(outcomes.recent)
         outcomes.recent = []

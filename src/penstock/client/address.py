@@ -23,6 +23,7 @@ class Server:
 
     @property
     def bracketed(self) -> str:
+        """The host as it stands in a URL."""
         return f"[{self.host}]" if ":" in self.host else self.host
 
     @property

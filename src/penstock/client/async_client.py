@@ -257,6 +257,7 @@ class AsyncClient:
         return f"{self._prefix}-{next(self._numbers)}"
 
     async def close(self) -> None:
+        """Ends all connections. The client cannot be used any more."""
         self._closed = True
         if self._road is not None:
             await self._road.close()

@@ -79,7 +79,7 @@ class Tally:
 
 
 class FileMap:
-    """One run of a job. `stop()` lets no more lines out; called again, it gives up what is under way."""
+    """One run of a job."""
 
     def __init__(self, job: Job, client: AsyncClient) -> None:
         self._job, self._client = job, client
@@ -88,6 +88,7 @@ class FileMap:
         self._run: asyncio.Task[None] | None = None
 
     def stop(self) -> None:
+        """Lets no more lines out; called again, it gives up what is under way."""
         if self._stopping and self._run is not None:
             self._run.cancel()
         self._stopping = self.tally.stopped = True

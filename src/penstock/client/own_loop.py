@@ -30,6 +30,7 @@ class OwnLoop:
             raise
 
     def stop(self) -> None:
+        """Ends the loop and its thread. What is under way is cancelled."""
         if self._thread.is_alive():
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join()

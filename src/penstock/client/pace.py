@@ -19,6 +19,7 @@ class Pace:
         self.until = float("-inf")  # no request is sent before this time
 
     def allows(self, under_way: int, now: float) -> bool:
+        """Returns whether another request may be sent now."""
         return under_way < self.limit and now >= self.until
 
     def refused(self, wait: float, now: float) -> None:

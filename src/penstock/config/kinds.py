@@ -1,8 +1,9 @@
 """Kinds of values: how each is read from a file or from text, refused, and written again.
 
-A field in `sections` has its kind in its annotation, so that a key is described once:
-`port: Annotated[int, Whole(0, 65535)] = 8000`. `load` calls `take` and `read`; `penstock check` shows what `write`
-returns. What a worker announces of its model is checked by them too (`cluster/announcements.py`). Pure.
+A field in `sections` has its kind in its annotation, so that a key is described once: `port: Annotated[int,
+Whole(0, 65535)] = 8000`. All classes but `Kind` implement `Kind`. `load` calls `take` and `read`; `penstock check`
+shows what `write` returns. What a worker announces of its model is checked by them too
+(`cluster/announcements.py`). Pure.
 """
 
 import json

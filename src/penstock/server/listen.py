@@ -67,6 +67,7 @@ class DataListener:
         self._closed = False  # whether connections that are still coming are closed at once
 
     async def start(self) -> None:
+        """Begins to accept connections."""
         loop = asyncio.get_running_loop()
         self._edge.reads.open()
         self._server = await loop.create_server(
@@ -137,6 +138,7 @@ class DataListener:
         self._bound.close()
 
     def close(self) -> None:
+        """Ends the port and all its connections at once."""
         if self.beside is not None:
             self.beside.close()
         self._closed = True

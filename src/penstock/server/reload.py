@@ -80,6 +80,7 @@ class _Watched:
         return changed[0].name if changed else ""
 
     async def renew(self, changed: str) -> None:
+        """Starts the functions anew. `changed`: the name of the file, for the log."""
         try:
             for word in self._model.functions:
                 parse_target(word)  # finds a mistake in the target without starting a process

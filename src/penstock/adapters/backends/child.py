@@ -81,6 +81,7 @@ class Channel:
                 return messages
 
     def send(self, frame: bytes | bytearray) -> None:
+        """Sends a frame whole. If the server is gone, the process ends."""
         try:
             with self._lock:
                 self.sock.sendall(frame)
@@ -153,6 +154,7 @@ class Contract:
         return self._calling(reading.inputs, reading.parameters)
 
     def answer(self, work: Work, reading: Reading, outputs: Any) -> bytearray:
+        """Returns the frame with the outputs of a batch. Raises ContractBroken."""
         encoded, failed = self._encoded(reading, outputs)
         return self._done(work, encoded, failed, self._pressure.after_batch(), time.monotonic())
 
@@ -188,6 +190,7 @@ class Contract:
         return pack(Seen(look.id, self._pressure.at_rest()))
 
     def refusal(self, work: Work, error: BaseException) -> bytearray:
+        """Returns the frame that says that a batch failed, and why."""
         if isinstance(error, ContractBroken):
             return pack(Rejected(work.id, utf8(str(error))))
         if isinstance(error, Unfit):  # the parameters do not fit, so that trying again would not help

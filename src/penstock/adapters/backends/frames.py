@@ -163,6 +163,7 @@ class Inbox(Generic[M]):
         self._end = 0  # how many bytes of the room hold what has come
 
     def room(self) -> memoryview:
+        """Returns where to read the next bytes into."""
         return self._room[self._end :]
 
     def filled(self, count: int) -> list[M]:

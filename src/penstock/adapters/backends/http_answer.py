@@ -78,6 +78,7 @@ class _Value:
         self._decoder = msgspec.json.Decoder(_nested(self._path, str | int | float))
 
     def find(self, content: bytes, headers: Mapping[str, str]) -> str | int | float:
+        """Returns the value; "" if the answer has none."""
         if self._header:
             return headers.get(self._header, "")
         try:

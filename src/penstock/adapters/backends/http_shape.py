@@ -64,6 +64,7 @@ class HttpShape:
 
     @property
     def takes_parameters(self) -> bool:
+        """Whether the endpoint is sent parameters."""
         return "parameters" in _BLANK.findall(self.request)
 
     def fill(self, inputs: list[bytes], parameters: bytes) -> bytes:

@@ -57,6 +57,7 @@ class Spool:
 
     @property
     def name(self) -> str:
+        """The name of the spool's directory, which no other spool has."""
         return self._owned.path.name
 
     def counts(self) -> tuple[int, int, int, int, int]:

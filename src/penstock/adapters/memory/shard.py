@@ -65,12 +65,14 @@ class Shard:
         return self.fence
 
     def renew(self, batcher: str, fence: int, now: float, seconds: float) -> bool:
+        """Renew the lease. Returns False if it is not this batcher's any more."""
         if self.holder(now) != batcher or self.fence != fence:
             return False
         self._ends = now + seconds
         return True
 
     def release(self, batcher: str, fence: int) -> None:
+        """Give the lease back, if it is still this batcher's."""
         if (self.owner, self.fence) == (batcher, fence):
             self.owner = ""
 

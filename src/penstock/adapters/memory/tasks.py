@@ -58,6 +58,7 @@ class SharedTasks:
         self.told = asyncio.Event()  # set while there are rows for a ledger
 
     def find(self, name: str) -> Kept | None:
+        """Returns a record; None if there is none, or its time is over."""
         kept = self._kept.get(name)
         if kept is not None and kept.expires <= self.clock():
             del self._kept[name]
@@ -65,6 +66,7 @@ class SharedTasks:
         return kept
 
     def add(self, name: str, kept: Kept, retry_after: float) -> None:
+        """Keep a record. Raises a refusal if there are too many."""
         if len(self._kept) >= self._most:
             for other in list(self._kept):
                 self.find(other)  # looking it up strikes off what has expired

@@ -44,6 +44,7 @@ class LoopPauses:
         self._timer = loop.call_later(EVERY, self._look, loop)
 
     def note(self, pause: float, now: float) -> None:
+        """Count a pause of so many seconds."""
         self.seconds.observe(pause)
         self._begin_span(now)
         self._longest[0] = max(self._longest[0], pause)

@@ -46,6 +46,7 @@ class Slowest:
         self._number = 0  # how many requests were ever kept
 
     def note(self, replies: Sequence[Reply], now: Seconds) -> None:
+        """Keep the slowest of these replies, if it is slow enough."""
         arrivals = [reply.request.arrival for reply in replies]
         arrival = min(arrivals)
         reply = replies[arrivals.index(arrival)]

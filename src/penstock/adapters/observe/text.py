@@ -52,6 +52,7 @@ class Page:
     def add_histogram(
         self, family: Family, histogram: Histogram, *labels: str, exemplars: Exemplars | None = None
     ) -> None:
+        """Add the samples of a histogram. `labels`: the values of the family's labels."""
         if family not in self._lines:
             return
         begin = _buckets(family, labels, tuple(histogram.bounds), self._openmetrics)

@@ -102,6 +102,7 @@ class Exporter:
     # ---- on the loop -------------------------------------------------------------------------------------
 
     def add(self, record: Record) -> None:
+        """Take a record to be sent."""
         self._records.append(record)
         self._gathered += record.spans
         if self._gathered >= self._gathering.together:
@@ -111,10 +112,12 @@ class Exporter:
 
     @property
     def dropped(self) -> int:
+        """How many spans were not sent and will not be."""
         return self._unheard + self._refused
 
     @property
     def waiting(self) -> int:
+        """How many spans are not sent yet."""
         return self._gathered + self._given - self._done
 
     def _set_clocks(self) -> None:

@@ -24,6 +24,7 @@ class InputTensor:
     column: bool = False  # whether its shape is [n, 1] instead of [n]
 
     def shape(self, count: int) -> list[int]:
+        """Returns the shape for so many inputs."""
         return [count, 1] if self.column else [count]
 
 
@@ -87,6 +88,7 @@ class Asking:
     def request(
         self, tensor: InputTensor | Sequence[Tensor], inputs: list[bytes], parameters: bytes, batch_id: str
     ) -> bytes:
+        """Returns the request for a batch, as bytes. `tensor`: what the model takes. Raises BatchRejected."""
         message = ModelInferRequest(model_name=self.model, model_version=self.version, id=batch_id)
         if isinstance(tensor, InputTensor):
             sent = message.inputs.add(name=tensor.name, datatype="BYTES", shape=tensor.shape(len(inputs)))

@@ -23,6 +23,7 @@ class Certificates:
 
     @property
     def any(self) -> bool:
+        """Whether any file is named."""
         return bool(self.ca_file or self.client_certificate or self.client_key)
 
     def check(self) -> None:

@@ -66,6 +66,7 @@ class Store:
 
     @property
     def features(self) -> Features:
+        """What the server can do. Raises RuntimeError if the store is not open."""
         if self._features is None:
             raise RuntimeError("The store is not open.")
         return self._features
@@ -165,6 +166,7 @@ class Store:
         return max(memory_ratio(info) for info in infos)
 
     async def close(self) -> None:
+        """Cancel all errands and close all connections."""
         for errand in self._errands:
             errand.cancel()
         await asyncio.gather(*self._errands, return_exceptions=True)

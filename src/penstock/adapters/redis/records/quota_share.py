@@ -112,6 +112,7 @@ class Share:
         return max(self.gap, now - self.answered, SHORTEST)
 
     def release(self, now: Seconds, *, refused: bool) -> None:
+        """Note that a request is no longer in flight. `refused`: whether it was refused after it was counted."""
         self.in_flight -= 1
         if refused:
             if self.limits.requests_per_minute is not None:
