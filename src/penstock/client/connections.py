@@ -13,8 +13,8 @@ from typing import NamedTuple
 from penstock.client.errors import Failed, Late, NoContact
 from penstock.client.exchange import Exchange
 
-CONNECT_SECONDS = 5.0
-CLOSE_SECONDS = 2.0
+CONNECT_SECONDS = 5.0  # seconds to open a connection
+CLOSE_SECONDS = 2.0  # seconds for connections to end when the client is closed
 CONNECTING_AT_ONCE = 128  # more would overrun a server's accept backlog
 LONGEST_REST = 60.0  # seconds: servers close a connection that has been idle for longer, Penstock after 75
 MOST_BYTES = 1 << 30  # of one answer
