@@ -12,7 +12,7 @@ import grpc.aio
 
 from penstock.adapters.backends.grpc import GrpcBackend
 from penstock.adapters.backends.oip import messages
-from penstock.adapters.backends.oip.shape import GrpcShape
+from penstock.adapters.backends.oip.settings import GrpcSettings
 from penstock.errors import BackendError
 from penstock.types import Batch, Reason, Request, Result
 
@@ -130,7 +130,7 @@ async def serving(
 
 @asynccontextmanager
 async def backend_for(
-    url: str, shape: GrpcShape | None = None, **settings: Any
+    url: str, shape: GrpcSettings | None = None, **settings: Any
 ) -> AsyncIterator[GrpcBackend]:
     backend = GrpcBackend(url, shape, **{**PATIENT, **settings})
     await backend.start()
@@ -141,7 +141,7 @@ async def backend_for(
 
 
 def answer(
-    infer: Infer, batch: Batch, shape: GrpcShape | None = None, **settings: Any
+    infer: Infer, batch: Batch, shape: GrpcSettings | None = None, **settings: Any
 ) -> Result | BackendError:
     """What one run against such a model gives: a result, or the backend's error."""
 

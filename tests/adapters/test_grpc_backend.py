@@ -18,14 +18,16 @@ from grpc_kit import (
     serving,
 )
 from penstock.adapters.backends.grpc import GrpcBackend
-from penstock.adapters.backends.oip.shape import GrpcShape
+from penstock.adapters.backends.oip.settings import GrpcSettings
 from penstock.errors import BackendUnavailable, BatchRejected, UserMistake
 from penstock.types import Result
 
 # What goes out
 
 
-def seen_of(*inputs: bytes, parameters: bytes = b"", shape: GrpcShape | None = None, **settings: Any) -> Any:
+def seen_of(
+    *inputs: bytes, parameters: bytes = b"", shape: GrpcSettings | None = None, **settings: Any
+) -> Any:
     """The request that the endpoint was sent."""
     seen: list[Any] = []
 
@@ -46,7 +48,7 @@ def test_texts_go_out_as_one_tensor_and_come_back_in_order() -> None:
 
 
 def test_a_request_names_the_model_its_version_the_batch_and_the_output() -> None:
-    request = seen_of(b'"a"', b'"b"', shape=GrpcShape(version="3", output_name="out"))
+    request = seen_of(b'"a"', b'"b"', shape=GrpcSettings(version="3", output_name="out"))
     assert (request.model_name, request.model_version, request.id) == ("m", "3", "17")
     assert [tensor.name for tensor in request.outputs] == ["out"]
     (tensor,) = request.inputs
@@ -80,7 +82,7 @@ def test_the_shape_is_the_models_own_unless_it_is_set(
             return await echo(request, context)
 
         service = Service(infer, inputs=[("text", "BYTES", described)])
-        async with serving(service) as url, backend_for(url, GrpcShape(shape=shape)) as backend:
+        async with serving(service) as url, backend_for(url, GrpcSettings(shape=shape)) as backend:
             await backend.run(batch_of(b'"a"', b'"b"'))
         assert shapes == [sent]
 
@@ -110,7 +112,7 @@ def test_headers_carry_the_batch_the_trace_and_secrets_from_the_environment() ->
         seen.append(dict(context.invocation_metadata()))
         return await echo(request, context)
 
-    shape = GrpcShape(headers={"Authorization": "Bearer env:TOKEN"})
+    shape = GrpcSettings(headers={"Authorization": "Bearer env:TOKEN"})
     traces = (None, f"00-{'a' * 32}-{'b' * 16}-01")
     answer(infer, batch_of(b'"1"', b'"2"', traceparents=traces), shape, environ={"TOKEN": "t0p\n"})
     assert seen[0]["authorization"] == "Bearer t0p"
@@ -144,7 +146,7 @@ def wire(content: bytes) -> list[tuple[int, int, bytes | int]]:
 
 def test_fields_have_the_numbers_of_the_protocol_on_the_wire() -> None:
     """Both ends of the other tests read one description; this one reads the bytes."""
-    request = seen_of(b'"a"', parameters=b'{"k":5}', shape=GrpcShape(version="3", output_name="out"))
+    request = seen_of(b'"a"', parameters=b'{"k":5}', shape=GrpcSettings(version="3", output_name="out"))
     tensor = b"\x0a\x04text" + b"\x12\x05BYTES" + b"\x1a\x01\x01" + b"\x2a\x03\x42\x01a"
     assert wire(request.SerializeToString()) == [
         (1, 2, b"m"),
@@ -220,7 +222,7 @@ def test_an_output_is_found_by_its_name_among_several() -> None:
         response.raw_output_contents.append(raw_texts(b"right"))
         return response
 
-    result = answer(infer, batch_of(b'"x"'), GrpcShape(output_name="texts"))
+    result = answer(infer, batch_of(b'"x"'), GrpcSettings(output_name="texts"))
     assert isinstance(result, Result)
     assert result.outputs == [b'"right"']
 
@@ -280,7 +282,7 @@ def test_start_asks_for_readiness_and_a_description() -> None:
 def test_nothing_is_asked_about_a_tensor_that_is_set() -> None:
     async def body() -> None:
         service = Service()
-        async with serving(service) as url, backend_for(url, GrpcShape(input_name="text", shape="[n]")):
+        async with serving(service) as url, backend_for(url, GrpcSettings(input_name="text", shape="[n]")):
             pass
         assert service.asked == ["ModelReady"]
 
@@ -308,7 +310,7 @@ def test_a_model_that_takes_something_else_does_not_start_and_says_why(
     async def body() -> None:
         async with serving(Service(inputs=inputs)) as url:
             with pytest.raises(BackendUnavailable) as caught:
-                await GrpcBackend(url, GrpcShape(input_name=name), **PATIENT).start()
+                await GrpcBackend(url, GrpcSettings(input_name=name), **PATIENT).start()
         assert says in caught.value.message
 
     asyncio.run(body())
@@ -318,7 +320,7 @@ def test_a_named_input_of_a_model_that_describes_nothing_is_believed() -> None:
     async def body() -> None:
         async with (
             serving(Service(inputs=[])) as url,
-            backend_for(url, GrpcShape(input_name="text")) as backend,
+            backend_for(url, GrpcSettings(input_name="text")) as backend,
         ):
             assert (await backend.run(batch_of(b'"a"'))).outputs == [b'"a"']
 
@@ -345,7 +347,7 @@ def test_settings_that_cannot_work_are_refused_when_they_are_made(
     settings: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(UserMistake) as caught:
-        GrpcShape(**settings)
+        GrpcSettings(**settings)
     assert says in caught.value.message
 
 
@@ -360,5 +362,5 @@ def test_what_is_not_a_grpc_url_is_refused(url: str) -> None:
 @pytest.mark.parametrize(("environ", "says"), [({}, "TOKEN: set it"), ({"TOKEN": "é"}, "only ASCII")])
 def test_a_secret_that_is_missing_or_unfit_is_named_and_not_shown(environ: dict[str, str], says: str) -> None:
     with pytest.raises(UserMistake, match=says) as caught:
-        GrpcBackend("grpc://h:1/m", GrpcShape(headers={"X-Key": "env:TOKEN"}), environ=environ)
+        GrpcBackend("grpc://h:1/m", GrpcSettings(headers={"X-Key": "env:TOKEN"}), environ=environ)
     assert "é" not in caught.value.message

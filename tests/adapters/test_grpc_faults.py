@@ -31,7 +31,7 @@ from own_ports import free_port
 from penstock.adapters.backends import grpc as grpc_backend
 from penstock.adapters.backends.grpc import GrpcBackend
 from penstock.adapters.backends.oip.retry_info import delay_in
-from penstock.adapters.backends.oip.shape import GrpcShape
+from penstock.adapters.backends.oip.settings import GrpcSettings
 from penstock.errors import (
     BackendBusy,
     BackendCrashed,
@@ -117,10 +117,10 @@ def test_an_answer_to_another_request_or_with_other_outputs_is_a_rejected_batch(
         return response
 
     for infer, shape, says in (
-        (stale, GrpcShape(), "belongs to another request"),
-        (two, GrpcShape(), "these outputs: out, more; say which"),
-        (echo, GrpcShape(output_name="other"), "these outputs: out; expected 'other'"),
-        (half_raw, GrpcShape(output_name="out"), "2 outputs, and contents for 1"),
+        (stale, GrpcSettings(), "belongs to another request"),
+        (two, GrpcSettings(), "these outputs: out, more; say which"),
+        (echo, GrpcSettings(output_name="other"), "these outputs: out; expected 'other'"),
+        (half_raw, GrpcSettings(output_name="out"), "2 outputs, and contents for 1"),
     ):
         error = answer(infer, batch_of(b'"x"'), shape)
         assert isinstance(error, BatchRejected)
@@ -193,7 +193,7 @@ def test_nonsense_about_how_long_is_passed_over() -> None:
 
 
 def test_an_answer_over_the_limit_is_a_rejected_batch() -> None:
-    error = answer(echo, batch_of(b'"' + b"x" * 5000 + b'"'), GrpcShape(max_response=4096))
+    error = answer(echo, batch_of(b'"' + b"x" * 5000 + b'"'), GrpcSettings(max_response=4096))
     assert isinstance(error, BatchRejected)
     assert "grpc.max_response is 4096" in error.message
 

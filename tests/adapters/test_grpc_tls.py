@@ -10,11 +10,11 @@ import pytest
 from certificates import AuthorityInFolder, Pair
 from grpc_kit import PATIENT, Service, backend_for, batch_of, serving
 from penstock.adapters.backends.grpc import GrpcBackend
-from penstock.adapters.backends.oip.shape import GrpcShape
+from penstock.adapters.backends.oip.settings import GrpcSettings
 from penstock.errors import BackendUnavailable, UserMistake
 
 
-def exchange(server: grpc.ServerCredentials, shape: GrpcShape) -> list[bytes]:
+def exchange(server: grpc.ServerCredentials, shape: GrpcSettings) -> list[bytes]:
     async def body() -> list[bytes]:
         async with serving(Service(), credentials=server) as url, backend_for(url, shape) as backend:
             return (await backend.run(batch_of(b'"a"'))).outputs
@@ -38,7 +38,7 @@ def authority(tmp_path: Path) -> AuthorityInFolder:
 def test_an_endpoint_with_a_certificate_of_the_named_authority_is_served(
     authority: AuthorityInFolder,
 ) -> None:
-    shape = GrpcShape(ca_file=str(authority.file))
+    shape = GrpcSettings(ca_file=str(authority.file))
     assert exchange(proving(authority.sign("127.0.0.1")), shape) == [b'"a"']
 
 
@@ -46,7 +46,7 @@ def test_an_endpoint_that_another_authority_vouches_for_is_not_talked_to(
     authority: AuthorityInFolder, tmp_path: Path
 ) -> None:
     stranger = AuthorityInFolder(tmp_path, "stranger")
-    for shape in (GrpcShape(), GrpcShape(ca_file=str(authority.file))):
+    for shape in (GrpcSettings(), GrpcSettings(ca_file=str(authority.file))):
         with pytest.raises(BackendUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
             exchange(proving(stranger.sign("127.0.0.1")), shape)
 
@@ -56,8 +56,10 @@ def test_a_certificate_for_another_name_is_taken_only_where_that_name_is_set(
 ) -> None:
     server = proving(authority.sign("gpu-1.example"))
     with pytest.raises(BackendUnavailable, match="cannot be reached"):
-        exchange(server, GrpcShape(ca_file=str(authority.file)))
-    assert exchange(server, GrpcShape(ca_file=str(authority.file), server_name="gpu-1.example")) == [b'"a"']
+        exchange(server, GrpcSettings(ca_file=str(authority.file)))
+    assert exchange(server, GrpcSettings(ca_file=str(authority.file), server_name="gpu-1.example")) == [
+        b'"a"'
+    ]
 
 
 def test_an_endpoint_that_asks_for_it_is_shown_our_certificate(
@@ -66,16 +68,16 @@ def test_an_endpoint_that_asks_for_it_is_shown_our_certificate(
     server = proving(authority.sign("127.0.0.1"), clients=authority)
     good, bad = authority.sign("penstock"), AuthorityInFolder(tmp_path, "stranger").sign("impostor")
 
-    def shape(pair: Pair | None) -> GrpcShape:
+    def shape(pair: Pair | None) -> GrpcSettings:
         files: dict[str, Any] = {"ca_file": str(authority.file)}
         if pair is not None:
             files |= {"client_certificate": str(pair.certificate), "client_key": str(pair.key)}
-        return GrpcShape(**files)
+        return GrpcSettings(**files)
 
     assert exchange(server, shape(good)) == [b'"a"']
     both = tmp_path / "both.pem"
     both.write_bytes(good.key.read_bytes() + good.certificate.read_bytes())
-    in_one = GrpcShape(ca_file=str(authority.file), client_certificate=str(both))
+    in_one = GrpcSettings(ca_file=str(authority.file), client_certificate=str(both))
     assert exchange(server, in_one) == [b'"a"']
     for pair in (None, bad):
         with pytest.raises(BackendUnavailable):
@@ -89,7 +91,7 @@ def test_a_renewed_certificate_is_taken_up_at_the_next_start(authority: Authorit
         good = files.certificate.read_bytes(), files.key.read_bytes()
         stranger = AuthorityInFolder(files.key.parent, "stranger").sign("penstock")  # over the same files
         assert stranger == files
-        shape = GrpcShape(
+        shape = GrpcSettings(
             ca_file=str(authority.file), client_certificate=str(files.certificate), client_key=str(files.key)
         )
         async with serving(Service(), credentials=server) as url:
@@ -112,7 +114,7 @@ def test_an_authority_whose_file_has_become_empty_is_not_replaced_by_others(
 ) -> None:
     async def body() -> None:
         async with serving(Service(), credentials=proving(authority.sign("127.0.0.1"))) as url:
-            backend = GrpcBackend(url, GrpcShape(ca_file=str(authority.file)), **PATIENT)
+            backend = GrpcBackend(url, GrpcSettings(ca_file=str(authority.file)), **PATIENT)
             authority.file.write_text("")
             with pytest.raises(BackendUnavailable, match="no certificate in PEM"):
                 await backend.start()
@@ -123,7 +125,7 @@ def test_an_authority_whose_file_has_become_empty_is_not_replaced_by_others(
 def test_tls_is_never_left_out_silently(authority: AuthorityInFolder) -> None:
     """Neither by us, nor for an endpoint that does without."""
     with pytest.raises(UserMistake, match="write grpcs://"):
-        GrpcBackend("grpc://127.0.0.1:1/m", GrpcShape(ca_file=str(authority.file)))
+        GrpcBackend("grpc://127.0.0.1:1/m", GrpcSettings(ca_file=str(authority.file)))
 
     async def body() -> None:
         async with serving(Service()) as url:
@@ -152,4 +154,4 @@ def test_files_that_are_not_what_they_should_be_are_refused_by_name(
         ),
     ):
         with pytest.raises(UserMistake, match=says):
-            GrpcShape(**files)  # type: ignore[arg-type]
+            GrpcSettings(**files)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from penstock.adapters.observe.exposition import Exposition
 from penstock.adapters.observe.metrics import Metrics
 from penstock.cli.console import figures_line
 from penstock.gauges import ModelGauges, ServerGauges
-from penstock.server.fetched_figures import fetched
+from penstock.installation.fetched_figures import fetched
 from penstock.server.figures import Pages, Reading, line, read, show
 
 

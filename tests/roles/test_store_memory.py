@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.server import store_memory as module
-from penstock.server.store_memory import LEAST, memory_here, store_memory
+from penstock.installation import store_memory as module
+from penstock.installation.store_memory import LEAST, memory_here, store_memory
 
 GIB = 2**30
 

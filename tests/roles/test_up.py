@@ -15,7 +15,7 @@ from up_kit import Started, Up, started, up
 
 from own_ports import free_ports
 from penstock.bench.scrape import scrape
-from penstock.server.store_memory import store_memory
+from penstock.installation.store_memory import store_memory
 from server import call, eventually
 
 __all__ = ["typed"]

@@ -10,7 +10,7 @@ BOARDS = (overview.BOARD, model.BOARD, workers.BOARD, fleet.BOARD)
 
 
 def files() -> dict[Path, str]:
-    """Returns what belongs into each file."""
+    """Returns what belongs into each file. A test compares it with what is there."""
     return {
         FOLDER / f"{board.uid}.json": json.dumps(board.as_json(), indent=2, ensure_ascii=False) + "\n"
         for board in BOARDS

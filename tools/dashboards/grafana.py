@@ -1,22 +1,24 @@
-"""Dashboards as Grafana reads them: boards of rows of panels, placed from left to right. The files beside this one
-make their boards of these; here is nothing of Penstock."""
+"""Dashboards as Grafana reads them: boards of rows of panels, placed from left to right. The files of the boards
+beside this one are made of these classes. Nearly nothing here is about Penstock. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 SCHEMA = 38  # of Grafana 10, which every later one can read
-COLUMNS = 24  # of a dashboard, as Grafana counts them
+COLUMNS = 24  # the width of a dashboard, as Grafana counts it
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 GREEN, YELLOW, RED = "green", "yellow", "red"
 
 
 @dataclass(frozen=True)
 class Query:
+    """What a panel shows: an expression of Prometheus, and how its lines are called."""
+
     expression: str
     legend: str = ""
-    exemplars: bool = False
-    empty: str = ""  # why it may have nothing to show
+    exemplars: bool = False  # whether traces of single requests are shown beside the line
+    empty: str = ""  # when the query has nothing to show, in words that follow "while"
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Row:
+    """Panels under one heading."""
+
     title: str
     panels: Sequence[Panel]
 

@@ -9,20 +9,22 @@ MODEL = 'job=~"$job", model=~"$model"'
 
 
 def rate(metric: str, by: str = "", where: str = MODEL) -> str:
-    """How fast a counter grows, of all processes together."""
+    """Returns how fast a counter grows, of all processes together. `by`: labels that are kept apart."""
     return f"sum{_by(by)} (rate({metric}{{{where}}}[$__rate_interval]))"
 
 
 def total(metric: str, by: str = "", where: str = MODEL) -> str:
+    """Returns the sum of a gauge over all processes."""
     return f"sum{_by(by)} ({metric}{{{where}}})"
 
 
 def most(metric: str, by: str = "", where: str = MODEL) -> str:
-    """For what several processes know of the same thing."""
+    """Returns the largest value of a gauge, for what several processes say of the same thing."""
     return f"max{_by(by)} ({metric}{{{where}}})"
 
 
 def quantile(share: float, metric: str, by: str = "", where: str = MODEL) -> str:
+    """Returns a quantile of a histogram, of all processes together."""
     labels = f"{by}, le" if by else "le"
     return f"histogram_quantile({share:g}, {rate(f'{metric}_bucket', labels, where)})"
 
@@ -30,6 +32,7 @@ def quantile(share: float, metric: str, by: str = "", where: str = MODEL) -> str
 def quantiles(
     metric: str, shares: Iterable[float] = (0.5, 0.95, 0.99), *, exemplars: bool = False
 ) -> list[Query]:
+    """Returns several quantiles of a histogram. `exemplars`: whether traces are shown beside the highest."""
     return [
         Query(quantile(share, metric), f"p{100 * share:g}", exemplars=exemplars and share == max(shares))
         for share in shares

@@ -47,7 +47,8 @@ class Entry(Generic[EntryId]):
     def __init__(self, shard: int, entry_id: EntryId) -> None:
         self.shard = shard
         self.id = entry_id
-        self.left = 1  # its requests that are not settled yet, and one more while it is being taken in
+        # Requests of the envelope that are not settled yet, and one more while it is being taken in.
+        self.left = 1
 
 
 class InHand(ABC, Generic[Taken, EntryId]):
@@ -101,7 +102,7 @@ class InHand(ABC, Generic[Taken, EntryId]):
     ) -> int:
         """Take the requests of an envelope in hand. Returns how many it has. `where` is the shard's name for the
         record of an envelope that cannot be read."""
-        if (shard, entry_id) in self._entries:  # the shard has forgotten that we have it, and gave it again
+        if (shard, entry_id) in self._entries:  # the shard gave us again an envelope that we have
             return 0
         entry = self._entries[shard, entry_id] = Entry(shard, entry_id)
         try:

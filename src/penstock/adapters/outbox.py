@@ -23,10 +23,10 @@ class Outbox:
 
     def __init__(self, max_requests: int, max_bytes: int) -> None:
         self.bound(max_requests, max_bytes)
-        self._unsent: dict[str, Accepted] = {}
-        self._unsent_bytes = 0
+        self._unsent: dict[str, Accepted] = {}  # by key
+        self._unsent_bytes = 0  # the size of their inputs
         self._withdrawn: defaultdict[int, list[str]] = defaultdict(list)  # the keys to withdraw, by shard
-        self._acceptances: dict[str, asyncio.Future[None]] = {}
+        self._acceptances: dict[str, asyncio.Future[None]] = {}  # by key, the callers of `accepted`
         self._wake = asyncio.Event()  # set when there is something to send
         self._quiet = asyncio.Event()  # set when nothing is left to send, or nowhere to send it
         self.on_failed: Callable[[Sequence[Accepted], Failure], None] = lambda requests, failure: None
@@ -41,11 +41,13 @@ class Outbox:
         return len(self._unsent)
 
     def bound(self, max_requests: int, max_bytes: int) -> None:
+        """Sets how many requests and bytes may wait to be sent."""
         self._max_requests, self._max_bytes = max_requests, max_bytes
 
     # ---- calls that never wait ---------------------------------------------------------------------------
 
     def publish(self, request: Accepted) -> None:
+        """Take a request to be sent. One that cannot be taken fails in the next turn of the loop."""
         if len(self._unsent) >= self._max_requests or self._unsent_bytes >= self._max_bytes:
             self._refuse(request, Overloaded(self.full, retry_after=1.0))
         elif self.down:
@@ -56,6 +58,7 @@ class Outbox:
             self._wake.set()
 
     def withdraw(self, request: Accepted) -> None:
+        """Take a request back, whether it was sent or not."""
         if self._unsent.pop(request.key, None) is not None:
             self._unsent_bytes -= len(request.input)
             acceptance = self._acceptances.pop(request.key, None)
@@ -93,11 +96,13 @@ class Outbox:
     # ---- for the subclass, which sends -------------------------------------------------------------------
 
     def _take_unsent(self) -> list[Accepted]:
+        """Returns all that is not sent yet, for an envelope."""
         requests = list(self._unsent.values())
         self._unsent, self._unsent_bytes = {}, 0
         return requests
 
     def _put_back(self, requests: Sequence[Accepted]) -> None:
+        """Takes back requests that could not be sent: they go before all others."""
         self._unsent = {request.key: request for request in (*requests, *self._unsent.values())}
         self._unsent_bytes += sum(len(request.input) for request in requests)
         self._wake.set()

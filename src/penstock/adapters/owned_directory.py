@@ -1,6 +1,6 @@
 """A directory that belongs to one process. When that process has died, another may take the directory over.
 
-Used by the ledger's spool (`ledger/spool.py`) and by the store of `penstock up` (`installation/own_store.py`). The
+The ledger's spool (`ledger/spool.py`) and the store of `penstock up` (`installation/own_store.py`) have one. The
 owner holds a lock on a file in the directory. The kernel releases the lock when the owner ends, however it ends. So
 a process that can take the lock may have what is in the directory.
 """

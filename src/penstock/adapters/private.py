@@ -1,6 +1,6 @@
 """What stays private: files and folders that only the server's user may read, and passwords in URLs.
 
-Used by the adapters that keep something on disk or in a database, and by `installation/own_store.py`.
+The adapters that keep something on disk or in a database use it, and so does `installation/own_store.py`.
 
 What Penstock makes is private from its first moment. A file that was there before keeps its rights, because
 somebody may have shared it on purpose. The log then warns if every user of the machine may use it.

@@ -1,5 +1,5 @@
-"""Hands lines to a thread that writes them, so that no request waits for a disk or for whoever reads a log. Used by
-the request log and by the recorder of arrivals.
+"""Hands lines to a thread that writes them, so that no request waits for a disk or for whoever reads a log. The
+request log (`observe/request_log.py`) and the recorder of arrivals (`recording/recorder.py`) have one each.
 
 On the event loop a line costs a tuple. What comes in one turn of the loop is handed over together. If the thread is
 slower than the lines come, they are dropped and counted beyond a bound.
@@ -34,15 +34,16 @@ class WrittenAside(Generic[Line]):
         dropped. `tell_dropped` is told how many were dropped since it was last told."""
         self._name, self._write, self._tell_dropped, self._loop = name, write, tell_dropped, loop
         self._most_waiting = most_waiting
-        self._lines: list[Line] = []
+        self._lines: list[Line] = []  # what came in this turn of the loop
         self._handed: SimpleQueue[list[Line] | None] = SimpleQueue()
-        self._given = self._taken = 0
+        self._given = self._taken = 0  # lines that the thread was given, and those it is done with
         self._told = 0  # how many of the dropped lines were told of
         self._thread: Thread | None = None
         self.dropped = 0
         self.written = 0
 
     def add(self, lines: list[Line]) -> None:
+        """Take lines to be written."""
         if not self._lines:
             self._loop.call_soon(self._hand_over)
         self._lines += lines

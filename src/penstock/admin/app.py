@@ -1,7 +1,8 @@
 """The routes of the admin plane: probes, metrics, the overview and its page, workers, requests, dead letters.
 
-`roles/process.py` calls `admin_app` with a role's process, which implements the Protocols below and gives every
-answer; here are only the routes and how an answer is written.
+`roles/process.py` calls `admin_app` with itself as the `RunningServer`, and with the dead letters and what was set
+aside, where there are any. These give every answer; here are only the routes and how an answer is written.
+`server/admin_plane.py` carries requests here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -86,7 +87,10 @@ class RunningServer(Protocol):
 class DeadLetters(Protocol):
     """Requests that spent all their attempts. Raises NotFound for an id nobody knows."""
 
-    async def list(self, limit: int, before: str | None) -> Sequence[Mapping[str, Any]]: ...
+    async def list(self, limit: int, before: str | None) -> Sequence[Mapping[str, Any]]:
+        """Returns so many dead letters at most, the newest first. `before`: the id of the last one on the page
+        before; None for the first page."""
+        ...
 
     async def show(self, letter_id: str) -> Mapping[str, Any]: ...
 
@@ -96,7 +100,9 @@ class DeadLetters(Protocol):
 
     async def remove(self, letter_id: str) -> None: ...
 
-    async def purge(self) -> int: ...
+    async def purge(self) -> int:
+        """Removes all; returns how many there were."""
+        ...
 
 
 class SetAside(Protocol):
@@ -217,6 +223,8 @@ async def _refused(request: Request, exc: Exception) -> Response:
 
 
 def aside_route(aside: SetAside) -> Route:
+    """Returns the route to what was set aside."""
+
     async def listing(request: Request) -> Response:
         return JSONResponse(await aside.list(_limit(request)))
 
@@ -224,6 +232,8 @@ def aside_route(aside: SetAside) -> Route:
 
 
 def scale_route(scale: Callable[[], Mapping[str, Any] | None]) -> Route:
+    """Returns the route to the number of workers that there should be."""
+
     async def wanted(request: Request) -> Response:
         found = scale()
         if found is None:
@@ -247,6 +257,8 @@ def _number(request: Request, name: str, most: int, *, otherwise: int) -> int:
 
 
 def dead_letter_routes(letters: DeadLetters) -> list[Route]:
+    """Returns the routes to dead letters."""
+
     async def listing(request: Request) -> Response:
         return JSONResponse(await letters.list(_limit(request), request.query_params.get("before")))
 

@@ -1,7 +1,9 @@
-"""The live page: its files, as they are sent. The admin application takes the routes from here (`app.py`).
+"""The files of the live page, and the routes to them. The admin application takes the routes from here (`app.py`).
+A file is read when it is first asked for.
 
-They tell nothing about the server, so they need no token; what they show does. The policy of the page allows it its
-own files and this server, and nothing else: no inline script, no other address, no frame around it.
+The files tell nothing about the server, so they need no token; the figures that the page shows do. The policy of
+the page allows it its own files and this server, and nothing else: no inline script, no other address, no frame
+around it.
 """
 
 from pathlib import Path
@@ -36,12 +38,13 @@ FILES = {
 
 
 def page_routes() -> list[Route]:
+    """Returns a route to each file of the page."""
     return [_route(path, name) for path, name in FILES.items()]
 
 
 def _route(path: str, name: str) -> Route:
     file = FOLDER / name
-    body: list[bytes] = []  # read when it is first asked for: most processes never show the page
+    body: list[bytes] = []  # empty until the file is first asked for: most processes never show the page
 
     async def send(request: Request) -> Response:
         if not body:

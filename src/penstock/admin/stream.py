@@ -17,18 +17,21 @@ from penstock.errors import Overloaded
 from penstock.overview.overview import Overview, Past
 
 EVERY = 1.0  # seconds
-MOST = 32  # who look at once
+MOST = 32  # as many may look at once
 
 log = logging.getLogger("penstock.admin")
 
 
 class Stream:
+    """The events, and all who look at them."""
+
     def __init__(
         self, now: Callable[[], Awaitable[Overview]], hour: Callable[[], Awaitable[Sequence[Past]]]
     ) -> None:
+        """`now`: reads how everything stands. `hour`: reads how everything stood in the last hour."""
         self._now, self._hour = now, hour
-        self._looking = 0
-        self._reading: asyncio.Task[None] | None = None
+        self._looking = 0  # how many look
+        self._reading: asyncio.Task[None] | None = None  # the loop that reads, while anybody looks
         self._next: asyncio.Future[bytes] | None = None  # the next event, for all who wait for it
 
     def check(self) -> None:
@@ -37,7 +40,7 @@ class Stream:
             raise Overloaded(f"{MOST} look at this process already: close a page", retry_after=EVERY)
 
     async def events(self) -> AsyncIterator[bytes]:
-        """Returns the events for one who looks, until he leaves."""
+        """Yields the events for one who looks, until they leave."""
         self._looking += 1
         try:
             yield _event("hour", await self._hour())
@@ -65,9 +68,8 @@ class Stream:
             await asyncio.sleep(due - loop.time())
             try:
                 event = _event("overview", await self._now())
-            except (
-                Exception
-            ) as error:  # the next one may succeed, and whoever looks sees that this one is late
+            except Exception as error:
+                # The next reading may succeed. Whoever looks sees that this one is late.
                 log.error("the overview could not be made", exc_info=error)
                 continue
             following, self._next = self._next, None

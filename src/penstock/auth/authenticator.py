@@ -25,8 +25,8 @@ class Authenticator:
         self._tokens = tokens
 
     def recall(self, authorization: bytes) -> Identity | None:
-        """Who asks, by an Authorization header that begins as `BEARER`, if its credential was verified before and
-        is still good. None says nothing: `identify` finds out."""
+        """Returns who asks, by an Authorization header that begins as `BEARER`, if its credential was verified
+        before and is still good. None says nothing: `identify` finds out."""
         credential, keys, tokens = authorization[LENGTH:], self._keys, self._tokens
         identity = None if keys is None else keys.remembered.find(credential, keys.now)
         if identity is None and tokens is not None:

@@ -38,6 +38,7 @@ class ClaimRules:
             )
 
     def identify(self, payload: bytes, key_id: str, now: float) -> Identity:
+        """Returns who the claims name. `key_id`: the key that signed them. Raises Unauthorized or Forbidden."""
         try:
             claims = read_object(payload)
         except ValueError:

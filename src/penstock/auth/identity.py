@@ -11,7 +11,7 @@ LONGEST_NAME = 128  # characters
 
 
 def is_name(text: object) -> TypeGuard[str]:
-    """Whether a tenant can have this name, which is written into logs, Redis and metrics."""
+    """Returns whether a tenant can have this name, which is written into logs, Redis and metrics."""
     return (
         isinstance(text, str)
         and 0 < len(text) <= LONGEST_NAME

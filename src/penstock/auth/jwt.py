@@ -1,5 +1,5 @@
-"""Tokens of an identity provider (JWT): verified once, then remembered until they expire. The `Authenticator` calls
-it for each request that comes with one.
+"""Tokens of an identity provider (JWT): verified once, then remembered until they expire. `roles/auth.py` makes the
+`JwtVerifier`, and `authenticator.py` calls it for each request that comes with a token.
 
     size ──► three parts ──► header ──► key by kid and alg ──► signature ──► claims ──► remembered
                                              │ unknown, and the provider may be asked: KeysWanted

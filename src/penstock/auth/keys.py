@@ -55,8 +55,9 @@ class KeyRing:
     def __init__(self, tiers: Collection[str], now: Callable[[], float] = time.time) -> None:
         self._tiers = tiers
         self.now = now
-        self._records: dict[bytes, KeyRecord] = {}
+        self._records: dict[bytes, KeyRecord] = {}  # by id
         self.remembered = Remembered()
+        # Stands in for an unknown key, which must cost as much work as a known one.
         self._nobody = KeyRecord("", "", "", 0.0, token_bytes(16), token_bytes(32))
 
     def __len__(self) -> int:

@@ -1,6 +1,6 @@
 """The keys that an identity provider publishes (JWKS): fetched again and again, and kept while the provider is
-away. A server that takes tokens runs the fetching as a loop; the verifier (`jwt.py`) reads the keys and says when
-one is unknown.
+away. The verifier (`jwt.py`) makes the `Provider`, is handed the keys, and says when one is unknown. A server that
+takes tokens runs the fetching as a loop (`roles/auth.py`).
 
 However many tokens name unknown keys, the provider is asked at most once in `gap` seconds, and all who wait share
 one fetch. A fetch that fails, or brings no usable key, changes nothing.
@@ -19,7 +19,7 @@ from penstock.auth.public_keys import VerifyingKey, offered_keys
 from penstock.errors import UserMistake
 from penstock.ports import Clock
 
-MOST_BYTES = 512 * 1024  # of a JWK set that are read
+MOST_BYTES = 512 * 1024  # a JWK set with more bytes is not read
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +32,8 @@ class ProviderSettings:
     refresh: float = 600.0  # seconds from one fetch to the next
     gap: float = 30.0  # seconds between two fetches at least, whatever asks for them
     timeout: float = 3.0  # seconds a fetch may take
-    allow_http: bool = False  # also to another machine, although somebody on the way could forge the keys
+    # Whether http:// is allowed to another machine too, although somebody on the way could forge the keys.
+    allow_http: bool = False
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -46,6 +47,7 @@ class ProviderSettings:
 
     @property
     def shown(self) -> str:
+        """The host, as the log may show it."""
         return urlsplit(self.url).hostname or ""
 
 
@@ -61,9 +63,9 @@ class Provider:
         self._settings = settings
         self._on_keys = on_keys
         self._clock = clock
-        self._asked: float | None = None  # when it was asked last
-        self._fetching: asyncio.Task[None] | None = None
-        self.answered = False  # whether it ever gave keys
+        self._asked: float | None = None  # when the provider was asked last
+        self._fetching: asyncio.Task[None] | None = None  # the fetch that is under way
+        self.answered = False  # whether the provider ever gave keys
         self.away = False  # whether the last fetch failed
 
     @property
@@ -135,7 +137,7 @@ class Provider:
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether only this machine can be reached under that name or address, and reach it."""
+    """Returns whether only this machine can be reached under that name or address, and reach it."""
     if host == "localhost":
         return True
     try:

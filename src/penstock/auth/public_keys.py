@@ -38,6 +38,7 @@ class VerifyingKey:
     made_of: object = field(default=None, repr=False)  # equal if two are the same key
 
     def has_signed(self, text: bytes, signature: bytes) -> bool:
+        """Returns whether the signature is this key's under the text."""
         from jwt import get_algorithm_by_name
 
         return get_algorithm_by_name(self.algorithm).verify(text, self.key, signature)
@@ -57,6 +58,7 @@ class StaticKey:
     kid: str | None = None  # None: good for any token of its algorithm, whatever key it names
 
     def load(self) -> VerifyingKey:
+        """Returns the key, ready for use. Raises UserMistake if it is not one for its algorithm."""
         need_pyjwt()
         if self.algorithm == "HS256":
             return VerifyingKey("HS256", self.kid, _secret(self.material), self.material)
@@ -75,6 +77,7 @@ class KeySet:
             self._by_algorithm.setdefault(key.algorithm, []).append(key)
 
     def find(self, kid: str | None, algorithm: str) -> Sequence[VerifyingKey]:
+        """Returns the keys to try for a token; none if no key fits. `kid`: the key that the token names, if any."""
         if kid is None:
             found = self._by_algorithm.get(algorithm, [])
         else:
@@ -82,7 +85,7 @@ class KeySet:
         return found[:MOST_TRIED]
 
     def lacks(self, older: "KeySet") -> bool:
-        """Whether a key of the older set is missing here."""
+        """Returns whether a key of the older set is missing here."""
         mine = {(key.algorithm, key.kid, key.made_of) for key in self.keys}
         return any((key.algorithm, key.kid, key.made_of) not in mine for key in older.keys)
 
@@ -165,6 +168,7 @@ def _public(algorithm: str, material: bytes) -> object:
 
 
 def need_pyjwt() -> None:
+    """Raises UserMistake if the libraries for tokens are not installed."""
     try:
         import cryptography  # noqa: F401
         import jwt  # noqa: F401

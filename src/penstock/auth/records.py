@@ -22,6 +22,7 @@ class KeyRecord:
     note: str = ""
 
     def state(self, now: float) -> str:
+        """Returns `active`, `expired` or `revoked`."""
         if self.revoked is not None:
             return "revoked"
         return "expired" if self.expires is not None and self.expires <= now else "active"

@@ -1,5 +1,5 @@
-"""Credentials that were verified, so that none is verified twice. Bounded in number and in bytes. API keys
-(`keys.py`) and tokens (`jwt.py`) are looked up in one each, before anything is hashed or verified."""
+"""Credentials that were verified, so that none is verified twice. API keys (`keys.py`) and tokens (`jwt.py`) have a
+`Remembered` each, in which a credential is looked up before anything is hashed or verified. Pure."""
 
 from collections.abc import Callable
 from math import inf
@@ -23,7 +23,8 @@ class Remembered:
         return len(self._known)
 
     def find(self, credential: bytes, clock: Callable[[], float]) -> Identity | None:
-        """`clock` is only read for a credential that expires at all."""
+        """Returns whose credential it is; None if it is not known, or has expired. `clock` is only read for a
+        credential that expires at all."""
         identity = self._known.get(credential)
         if identity is not None and identity.expires < inf and identity.expires <= clock():
             self._forget(credential)
@@ -31,6 +32,7 @@ class Remembered:
         return identity
 
     def keep(self, credential: bytes, identity: Identity) -> None:
+        """Remembers a credential that was verified."""
         if credential not in self._known:
             self._bytes += len(credential)
         self._known[credential] = identity
@@ -43,6 +45,7 @@ class Remembered:
             identity.standing = None
 
     def forget(self, stale: Callable[[Identity], bool]) -> None:
+        """Forgets the credentials of all identities for which `stale` returns True."""
         for credential in [each for each, identity in self._known.items() if stale(identity)]:
             self._forget(credential)
 

@@ -20,8 +20,8 @@ class KeyWatch:
 
     def __init__(self, store: KeyStore, ring: KeyRing, every: float = EVERY) -> None:
         self._store, self._ring, self._every = store, ring, every
-        self._version: object = None
-        self._away = False
+        self._version: object = None  # of the records that the ring has
+        self._away = False  # whether the store could not be read at the last look
 
     async def look(self) -> None:
         """Loads the records if they have changed. Raises PenstockError, and changes nothing, if it cannot."""

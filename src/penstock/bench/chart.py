@@ -1,7 +1,8 @@
 """One chart as inline SVG: axes, lines, areas, bars, and the values to show when a pointer is over them. The
 report's four charts are made of it (`panels.py`).
 
-Colours are classes (`k-ok`, `k-p99`, …) that the page's style sheet (`style.py`) defines for light and dark.
+Colours are classes (`k-ok`, `k-p99`, …) that the page's style sheet (`style.py`) defines for light and dark. A
+`kind` is the end of such a name. Pure.
 """
 
 import json
@@ -81,6 +82,7 @@ def _round_step(least: float) -> float:
 
 
 def number(value: float) -> str:
+    """Returns a number as an axis shows it."""
     if value >= 1000 or value == int(value):
         return f"{value:,.0f}"
     return f"{value:.3g}"
@@ -108,6 +110,7 @@ class Chart:
     def area(
         self, xs: Sequence[float], lows: Sequence[float | None], highs: Sequence[float | None], kind: str
     ) -> None:
+        """Fill the area between two lines, with a gap where a value is missing."""
         path = ""
         for known, run in groupby(zip(xs, lows, highs, strict=True), lambda point: None not in point):
             if known:
@@ -118,6 +121,7 @@ class Chart:
         self._marks.append(element("path", class_=f"area k-{kind}", d=path))
 
     def bars(self, edges: Sequence[float], heights: Sequence[float], kind: str) -> None:
+        """Draw a bar between each two edges."""
         base = self._py(self._y.low)
         for (left, right), height in zip(pairwise(edges), heights, strict=True):
             if height:
@@ -140,6 +144,7 @@ class Chart:
         self._readings.append((round(self._px(x), 1), title, list(values)))
 
     def render(self) -> str:
+        """Returns the chart as markup."""
         width, height = self._width, self._height
         data = json.dumps(self._readings, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
         return (

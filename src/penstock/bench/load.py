@@ -29,13 +29,13 @@ class Run:
 
     plan: Plan
     outcomes: Outcomes
-    start: float  # of the measured window, in seconds of the schedule
-    end: float  # of that window
+    start: float  # when the measured window begins, in seconds of the schedule
+    end: float  # when the measured window ends, in the same seconds
     summary: Summary
 
 
 class Load:
-    """One run. `stop()` ends the schedule early; called again, it does not wait for answers either."""
+    """One run of a plan."""
 
     def __init__(
         self,
@@ -55,12 +55,13 @@ class Load:
         self._admin = admin
         self._on_second = on_second
         self._patience = patience + (plan.timeout or 0.0)
-        self._stops = 0
+        self._stops = 0  # how often `stop` was called
         self._ended = asyncio.Event()  # set when the schedule has ended
         self._settled = asyncio.Event()  # set when nothing is in flight, or we stop waiting for answers
-        self._start = 0.0
+        self._start = 0.0  # when the schedule began
 
     def stop(self) -> None:
+        """Ends the schedule early; called again, it ends the wait for answers too."""
         self._stops += 1
         self._ended.set()
         if self._stops > 1:
@@ -71,6 +72,7 @@ class Load:
         return time.monotonic() - self._start
 
     async def run(self) -> Run:
+        """Carries out the plan, and returns what came of it."""
         collecting = gc.isenabled()
         gc.disable()  # nothing made here is cyclic, and a collection is a pause of milliseconds
         try:

@@ -1,5 +1,6 @@
 """Turns what people write after `penstock bench` into values. A mistake is one line that says what to write.
-`cli/bench.py` calls it before anything is sent and, for `--tiers`, `cli/sim.py`."""
+`cli/bench.py` calls it before anything is sent, and the commands of the simulator call `parse_clients` for
+`--tiers`. A payload may be read from a file, and `reach` connects to the server once."""
 
 import json
 import math
@@ -27,7 +28,7 @@ class Server(client.Server):
 
 
 def parse_server(url: str) -> Server:
-    """Reads a URL. Without a path it means the inference endpoint."""
+    """Returns the server that a URL names. Without a path it means the inference endpoint. Raises UserMistake."""
     at = client.server_at(url)
     path = f"{client.INFERENCE}{at.path}" if not at.path or at.path.startswith("?") else at.path
     return Server(at.url, at.host, at.port, path, at.tls)

@@ -22,7 +22,7 @@ LONGEST_MESSAGE = 300  # characters of an error's message that are shown
 
 
 class Outcomes:
-    """One place in each array for each request of the schedule, by its index there."""
+    """What is known of each request of the schedule: one entry in each array, at the request's index."""
 
     def __init__(self, times: "array[float]") -> None:
         count = len(times)
@@ -38,6 +38,7 @@ class Outcomes:
 
     @property
     def settled(self) -> int:
+        """How many requests have ended."""
         return self.ok + self.rejected + self.failed
 
     def went(self, index: int, now: float) -> None:
@@ -48,6 +49,7 @@ class Outcomes:
             self.resent += 1
 
     def answered(self, index: int, now: float, status: int, body: bytes) -> None:
+        """Note the answer to a request."""
         self.done[index] = now
         self.status[index] = status
         if status == 200:
@@ -80,6 +82,7 @@ class Outcomes:
     def summary(
         self, start: float, end: float, *, timeout: float | None, window: Window | None, source: str
     ) -> Summary:
+        """Returns the figures of the measured window. `window`: what the server says of it, if it says anything."""
         latencies, refusals, lateness = array("d"), array("d"), array("d")
         errors: Counter[str] = Counter()
         batches, members = 0.0, 0

@@ -1,5 +1,5 @@
-"""The four charts of the report, each drawn for a screen and for a telephone. The page puts them in their places
-(`html.py`)."""
+"""The four charts of the report, each drawn for a screen and for a telephone. The page (`html.py`) arranges them.
+Pure."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -33,6 +33,7 @@ def ms(value: float | None) -> str:
 
 
 def by_percentile(ordered: list[float]) -> str:
+    """Returns the chart of latency by percentile. `ordered`: latencies in milliseconds, in ascending order."""
     points = percentiles(ordered)
     most = max(points[-1][0], 0.5)
     x = Axis(0.0, most, tuple((at, f"{name} %") for at, name in _NINES if at <= most), label="percentile")
@@ -51,6 +52,7 @@ def by_percentile(ordered: list[float]) -> str:
 
 
 def distribution(ordered: list[float], summary: Summary) -> str:
+    """Returns the chart of how many answers had which latency. `ordered`: as in `by_percentile`."""
     edges, counts = histogram(ordered)
     x, y = logarithmic(edges[0], edges[-1], "latency, ms"), linear(max(counts), "answers", whole=True)
 
@@ -69,6 +71,7 @@ def distribution(ordered: list[float], summary: Summary) -> str:
 
 
 def over_time(line: Timeline, run: Run) -> str:
+    """Returns the chart of latency over time."""
     known = [value for value in line.p99 if value is not None]
     x = linear(run.end - run.start, "seconds", exact=True)
     y = linear(max(known, default=1.0) * 1.05, "ms")
@@ -88,6 +91,7 @@ def over_time(line: Timeline, run: Run) -> str:
 
 
 def throughput(line: Timeline, run: Run) -> str:
+    """Returns the chart of answers, refusals and errors over time."""
     refused = [ok + no for ok, no in zip(line.ok, line.rejected, strict=True)]
     ended = [some + no for some, no in zip(refused, line.failed, strict=True)]
     x = linear(run.end - run.start, "seconds", exact=True)

@@ -1,5 +1,6 @@
-"""The plan of a run: what is sent and when, fixed before the first request goes out. `penstock bench` makes one of
-its options, and `load.py` carries it out. Nothing is sent here."""
+"""The plan of a run: what is sent and when, fixed before the first request goes out. `cli/bench.py` makes one of
+the command's options, and `load.py` carries it out. Nothing is sent here; a trace to replay is read from its
+file."""
 
 import json
 from array import array
@@ -11,7 +12,7 @@ from penstock.bench.options import Server
 from penstock.load.traffic import Traffic, make_schedule
 
 CHARACTERS_PER_TOKEN = 4  # about as in English text
-QUOTES = 2  # bytes of a JSON text that are none of its own: a recorded size counts them
+QUOTES = 2  # the bytes around a text in JSON: a recorded size counts them
 _NUMBER = b"%08x"  # begins each input, so that all differ and no cache answers for the model
 
 
@@ -38,6 +39,7 @@ class Plan:
     source: str = ""  # the source of a trace, which a report must name
 
     def request(self, index: int) -> bytes:
+        """Returns the bytes of a request, by its index in the schedule."""
         template = self.templates[self.choice[index]]
         if template.numbered:
             return template.before + _NUMBER % (index & 0xFFFFFFFF) + template.after
@@ -57,6 +59,7 @@ class Shape(Traffic):
 
 
 def make_plan(shape: Shape, server: Server) -> Plan:
+    """Returns the plan of a run with traffic of this shape."""
     schedule = make_schedule(shape)
     lengths: Sequence[int] = ()
     if shape.payload is None and shape.payload_size is None:

@@ -1,9 +1,9 @@
-"""Keep-alive HTTP/1.1 connections, opened on demand and bounded in number; one request at a time on each. Each
-request of the load goes out through it (`load.py`).
+"""Keep-alive HTTP/1.1 connections, opened on demand and bounded in number; one request at a time on each. `load.py`
+makes a `Pool` and sends each request of its plan through it.
 
 The connections that the schedule's busiest moment will need are opened before it starts. A request takes an idle
-connection, or waits while one is opened. At the bound it waits until one is free; that wait counts as the
-generator's own lateness.
+connection, or waits while one is opened. If as many are open as may be, it waits until one is free; that wait
+counts as the generator's own lateness.
 """
 
 import asyncio
@@ -58,34 +58,36 @@ class Pool:
     """All connections of a run."""
 
     def __init__(
-        self, address: Address, limit: int, request: Callable[[int], bytes], outcomes: Outcomes
+        self, address: Address, most: int, request: Callable[[int], bytes], outcomes: Outcomes
     ) -> None:
+        """`most`: so many connections may be open at once. `request`: returns the bytes of a request, by its index.
+        `outcomes`: what is told of each request."""
         self._address = address
-        self._limit = limit
+        self._most = most
         self._request = request
         self._outcomes = outcomes
         self.start = 0.0  # of the schedule, in monotonic seconds
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[int] = deque()
-        self._idle: dict[
-            Connection, None
-        ] = {}  # the last used goes first, so that few connections do the work
+        self._waiting: deque[int] = deque()  # requests that wait for a connection
+        # Idle connections. The last used is used first, so that few connections do the work.
+        self._idle: dict[Connection, None] = {}
         self._open: set[Connection] = set()
         self._connecting: set[asyncio.Task[None]] = set()
         self._ahead = 0  # how many connections to open before they are needed
         self._again: set[int] = set()  # requests sent a second time; there is no third time
-        self._closing = False
+        self._closing = False  # whether no connection is opened any more
         self.on_settled: Callable[[], None] | None = None
 
     async def prepare(self, count: int) -> None:
         """Opens so many connections before the schedule starts; fewer if the server refuses more."""
-        self._ahead = min(count, self._limit)
+        self._ahead = min(count, self._most)
         self._grow()
         while self._connecting:
             await asyncio.wait(self._connecting)
         self._ahead = 0
 
     def submit(self, index: int) -> None:
+        """Sends a request now, or as soon as there is a connection for it."""
         while self._idle:
             connection, _ = self._idle.popitem()
             if not connection.transport.is_closing():
@@ -95,10 +97,12 @@ class Pool:
         self._grow()
 
     def opened(self, connection: Connection) -> None:
+        """Called by a connection that is open now."""
         self._open.add(connection)
         self._next(connection)
 
     def answered(self, connection: Connection, status: int, body: bytes, keep: bool) -> None:
+        """Called by a connection with the answer to its request."""
         self._outcomes.answered(connection.index, time.monotonic() - self.start, status, body)
         connection.index = -1
         connection.rested = True
@@ -110,6 +114,7 @@ class Pool:
             self.on_settled()
 
     def lost(self, connection: Connection) -> None:
+        """Called by a connection that has ended."""
         self._open.discard(connection)
         self._idle.pop(connection, None)
         if connection.index >= 0 and not self._closing:
@@ -153,8 +158,9 @@ class Pool:
             self.on_settled()
 
     def _grow(self) -> None:
+        """Opens as many connections as are wanted and may be."""
         wanted = max(len(self._waiting), self._ahead - len(self._open))
-        room = min(self._limit - len(self._open), CONNECTING_AT_ONCE, wanted)
+        room = min(self._most - len(self._open), CONNECTING_AT_ONCE, wanted)
         while len(self._connecting) < room and not self._closing:
             task = self._loop.create_task(self._connect())
             self._connecting.add(task)

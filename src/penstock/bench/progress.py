@@ -14,8 +14,8 @@ class Progress:
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, auto_refresh=False, transient=True)
-        self._sent = 0
-        self._elapsed = 0.0
+        self._sent = 0  # requests that were sent when the line was last drawn
+        self._elapsed = 0.0  # seconds of the run at that moment
 
     def __enter__(self) -> "Progress":
         self._live.start()
@@ -28,6 +28,7 @@ class Progress:
         self._live.update(Text(self.line(load), no_wrap=True, overflow="ellipsis"), refresh=True)
 
     def line(self, load: Load) -> str:
+        """Returns the text of the line: what has happened since it was last asked for."""
         elapsed, outcomes, plan = load.elapsed, load.outcomes, load.plan
         latencies = sorted(outcomes.recent)
         outcomes.recent = []

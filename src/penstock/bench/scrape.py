@@ -1,5 +1,5 @@
-"""Reads the server's own batch counters from its admin plane, before and after the measured window. The load asks
-it at both moments (`load.py`).
+"""Reads the server's own batch counters from its admin plane, before and after the measured window. `load.py` calls
+`scrape` at both moments, and `compare` at the end.
 
 Over Redis the batchers and workers have those counters; the admin plane of any process there says where theirs are.
 The pages are fetched in a thread while the load runs, and read only afterwards.
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from penstock.load.report import Batches
 
 PATIENCE = 5.0  # seconds; a server under load may answer slowly
-ROLES = ("batcher", "worker")  # those that form batches, and those that run them
+ROLES = ("batcher", "worker")  # the roles that form batches, and that run them
 
 _SAMPLE = re.compile(
     r"^penstock_(batches_total|batched_requests_total|padding_total|worker_busy_seconds_total|workers)"

@@ -41,6 +41,7 @@ def ok_latencies(run: Run) -> list[float]:
 
 
 def timeline(run: Run) -> Timeline:
+    """Returns the rates and latencies of a run over time."""
     span = run.end - run.start
     width = next((w for w in _WIDTHS if w >= 1 and span / w <= MOST_BINS), _WIDTHS[-1])
     if span / width < FEWEST_BINS:

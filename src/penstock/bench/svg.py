@@ -1,4 +1,5 @@
-"""Writes elements of SVG as text. The report's charts and those of the benchmarks are written with it."""
+"""Writes elements of SVG as text. The report's charts (`chart.py`) and those of the benchmarks are written with it.
+Pure."""
 
 from html import escape
 

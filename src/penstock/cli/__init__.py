@@ -1,8 +1,8 @@
 """The command line: one thin file a command, and one place where mistakes become one line and exit code 2.
 
-`main` is the program `penstock`; nothing else imports this room. A command reads its options, loads the
-configuration and calls a role, `sim`, `bench` or the admin plane of a running server. It builds nothing itself, and
-imports no `core`, `runtime`, `cluster`, plane or adapter.
+`main` is the program `penstock`; no other room imports this one. A command reads its options, loads the
+configuration and calls a role, a room such as `sim`, `bench` or `advice`, or the admin plane of a running server.
+It builds nothing itself, and imports no `core`, `runtime`, `cluster`, plane or adapter.
 """
 
 import os
@@ -22,6 +22,7 @@ _OF_KINDS = (
 
 
 def main() -> int:
+    """Runs the command that the program's arguments name. Returns the exit code."""
     import typer
 
     from penstock.cli.app import app_for
@@ -40,6 +41,7 @@ def main() -> int:
 
 
 def _told(message: str, details: str = "") -> int:
+    """Prints a mistake, and with --debug its details. Returns the exit code."""
     if message:
         print(f"penstock: {message}", file=sys.stderr)
     if "--debug" in sys.argv or os.environ.get("PENSTOCK_DEBUG", "").lower() in ("1", "true", "yes", "on"):

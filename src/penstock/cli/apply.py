@@ -36,6 +36,8 @@ class InForce(Struct):
 
 
 class Process(Struct):
+    """A process of the installation, as the admin plane says it."""
+
     host: str
     pid: int | None
     name: str = ""
@@ -69,7 +71,8 @@ def refuse_what_cannot_be_applied(in_force: InForce, values: Sequence[KeyPath], 
 
 
 def apply(server: str, file: Path, values: Mapping[KeyPath, object]) -> Iterator[str]:
-    """Yields a line for each step. Raises UserMistake."""
+    """Writes the values into the file, signals the processes, and waits until the server goes by them. Yields a
+    line for each step. Raises UserMistake."""
     text = file.read_text(encoding="utf-8-sig")
     changed = edited(text, values)
     processes = _processes(server)
@@ -90,6 +93,7 @@ def apply(server: str, file: Path, values: Mapping[KeyPath, object]) -> Iterator
 
 
 def _processes(server: str) -> list[Process]:
+    """Returns the processes of the installation, or the server's own."""
     over_redis = convert(ask(server, "/internal/health", option="--from"), Installation).processes
     if over_redis:
         return over_redis

@@ -1,5 +1,5 @@
-"""Asks a running server's admin plane, for `penstock workers`, `dlq`, `plan`, `explain` and `drain`. What cannot be
-asked is a `UserMistake` that says why."""
+"""Asks a running server's admin plane over HTTP, for `penstock workers`, `top`, `dlq`, `plan`, `tune`, `explain`
+and `drain`. If it gives no answer, a `UserMistake` says why."""
 
 import json
 import os
@@ -34,7 +34,7 @@ class NoAdminPlane(UserMistake):
 
 
 def find(admin: str, path: str) -> Any | None:
-    """Returns the answer; None if the admin plane knows no such thing."""
+    """Returns the answer; None if the admin plane knows no such thing. Raises UserMistake."""
     try:
         return ask(admin, path)
     except NotThere:
@@ -44,8 +44,8 @@ def find(admin: str, path: str) -> Any | None:
 def ask(
     admin: str, path: str, method: str = "GET", *, option: str = "--admin", patience: float = PATIENCE
 ) -> Any:
-    """Returns the answer, which is JSON. `option`: the one that names the admin plane, for a message. `patience`:
-    the longest wait, in seconds."""
+    """Returns the answer, which is JSON. `option`: the option that names the admin plane, for a message.
+    `patience`: the longest wait, in seconds. Raises UserMistake."""
     url = admin.rstrip("/").removesuffix("/internal/health") + path
     try:
         token = os.environ.get("PENSTOCK_SERVER_ADMIN_TOKEN")

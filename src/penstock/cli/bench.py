@@ -1,4 +1,4 @@
-"""`penstock bench`: sends load to a running server and reports latencies. Reads the options, runs `bench/`, and
+"""`penstock bench`: sends load to a running server and reports latencies. It reads the options, runs `bench/`, and
 writes the report to the terminal and to files."""
 
 import asyncio

@@ -1,6 +1,6 @@
 """`penstock check`: says whether the configuration is valid, what is set and by what, and whether the targets work.
-Reads the configuration as a server would (`config/`), and tries the targets (`roles/targets.py`); it serves nothing
-and changes nothing."""
+It reads the configuration as a server would (`config/`), and tries the targets (`roles/targets.py`); it serves
+nothing and changes nothing."""
 
 import asyncio
 import json
@@ -64,7 +64,7 @@ def check(
         return 2 if broken else 0
     console = Console()
     if not console.is_terminal:
-        console.width = 160  # it is no screen, so long names stay whole, for grep
+        console.width = 160  # long names stay whole where the output is no screen, for grep
     console.print(_table(rows) if rows else "everything is at its default")
     if not everything:
         console.print(Text("all else is at its default (--all shows it)", "dim"))

@@ -1,5 +1,5 @@
-"""`penstock dlq`: lists dead letters (requests that spent all their attempts), shows, retries and deletes them. All
-of it over HTTP, by a running server's admin plane (`ask_admin.py`)."""
+"""`penstock dlq`: lists dead letters (requests that spent all their attempts), shows, retries and deletes them. It
+asks a running server's admin plane over HTTP (`ask_admin.py`)."""
 
 import json
 from typing import Annotated, Any
@@ -97,6 +97,7 @@ def purge(
 
 
 def _all(admin: str) -> list[dict[str, Any]]:
+    """Returns all dead letters, page by page."""
     letters: list[dict[str, Any]] = []
     before = ""
     while page := ask(admin, f"/internal/dlq?limit={PAGE}{before}"):

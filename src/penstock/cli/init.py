@@ -112,6 +112,7 @@ def init(
 
 
 def settings_file() -> str:
+    """Returns the text of penstock.toml."""
     known = {setting.key: setting.value for setting in _defaults().explain()}
     blocks = [HEAD]
     for section, chosen in SECTIONS:

@@ -1,5 +1,5 @@
-"""`penstock map`: asks a server for each line of a file, and writes the answers into another. Reads the
-options, runs `client/file_job.py`, and says what came of it."""
+"""`penstock map`: asks a server for each line of a file, and writes the answers into another. It reads
+the options, runs `client/file_job.py`, and says what came of it."""
 
 import asyncio
 import json

@@ -1,5 +1,5 @@
-"""Options that several commands have, each described once. Used by most files of this folder; `groups.py` says what
-a group is.
+"""Options that several commands have, each described once. Most commands of this folder take some of them;
+`groups.py` says what a group is.
 
 An option that sets a key of the configuration is one attribute of a group: its name, type, key and help. Every
 command that takes the group has the option, and `penstock up` passes it on to the processes that it starts. The

@@ -1,4 +1,5 @@
-"""`penstock plan`: how many GPUs and processes a load needs. It calls `advice/plan.py`."""
+"""`penstock plan`: how many GPUs and processes a load needs. `advice/plan.py` works it out. With `--from` a running
+server is asked for the times of its batches."""
 
 import json as json_format
 from contextlib import nullcontext
@@ -142,7 +143,7 @@ def plan(
     else:
         console = Console()
         if not console.is_terminal:
-            console.width = 160  # it is no screen, so lines stay whole
+            console.width = 160  # lines stay whole where the output is no screen
         console.print(shown(made))
 
 

@@ -1,4 +1,4 @@
-"""The line on a terminal that shows a long calculation while it runs. `sim.py`, `plan.py` and `tune.py` show it."""
+"""The line on a terminal that shows a long calculation while it runs. `sim.py` and `plan.py` show it."""
 
 from typing import Self
 

@@ -1,5 +1,5 @@
 """`penstock requests`: shows what the ledger holds. `roles/ledger.py` reads its database; no running server is
-asked, and nothing is written."""
+asked, and nothing is written. `explain.py` has the same option for the ledger."""
 
 import json
 from pathlib import Path

@@ -1,5 +1,6 @@
 """`penstock gateway`, `batcher`, `worker` and `autoscaler`: each starts one process of an installation over Redis.
-They call `roles/gateway.py`, `roles/batcher.py`, `roles/worker.py` and `roles/autoscaler.py`."""
+They call `roles/gateway.py`, `roles/batcher.py`, `roles/worker.py` and `roles/autoscaler.py`. Other commands use
+`need_redis` and `settings_of` too."""
 
 import os
 from collections.abc import Callable
@@ -34,6 +35,7 @@ from penstock.server.live_settings import Read
 
 
 def need_redis() -> None:
+    """Raises UserMistake if the library for Redis is not installed."""
     try:
         import redis  # noqa: F401
     except ImportError:
@@ -41,6 +43,7 @@ def need_redis() -> None:
 
 
 def settings_of(config: Path | None, overrides: dict[str, object]) -> Config:
+    """Returns the configuration. `config`: the file that --config names. `overrides`: what options set, by key."""
     return load(find_file(config, os.environ), os.environ, overrides)
 
 
@@ -51,7 +54,7 @@ def run_role(
     with_doubts: bool = False,
 ) -> int:
     """Runs a role, and returns the exit code. `make`: imports the role. It is called only now, because not every
-    installation has the libraries that it needs. `read`: reads the configuration, now and on SIGHUP."""
+    installation has the libraries that the role needs. `read`: reads the configuration, now and on SIGHUP."""
     settings = read()
     logs.set_up(settings.server.log_level, settings.server.log_format)
     if with_doubts:
@@ -64,6 +67,7 @@ def run_role(
 
 
 def announce(data: Any, admin: Any) -> None:
+    """Prints where the process can be reached. `data`, `admin`: the listeners; `data` is None without clients."""
     serving = f"serving  {data.url}/v1/inference    docs {data.url}/docs    " if data is not None else ""
     if data is not None and data.beside is not None:
         serving += f"{data.beside.url}    "

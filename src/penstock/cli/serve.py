@@ -1,5 +1,5 @@
-"""`penstock serve`: one process that holds gateway, batchers and slots; functions run in child processes. Reads the
-options and the configuration; `roles/serve.py` runs the server."""
+"""`penstock serve`: one process that holds gateway, batchers and slots; functions run in child processes. It reads
+the options and the configuration; `roles/serve.py` runs the server."""
 
 import os
 from functools import partial

@@ -1,5 +1,5 @@
-"""`penstock sim`: plays the server's own decisions in virtual time and prints the results. `sim/study.py` plays; no
-server takes part."""
+"""`penstock sim`: plays the server's own decisions in virtual time and prints the results. `sim/` plays; no server
+takes part. `sim_autoscale.py`, `sim_zones.py` and `sim_cells.py` have the parts for those options."""
 
 import json as json_format
 import os

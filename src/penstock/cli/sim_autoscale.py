@@ -20,6 +20,8 @@ from penstock.sim.kernel import Scenario
 
 
 class Progress(Protocol):
+    """What shows how far the simulation is."""
+
     def of(self, name: str) -> Callable[[int], None]:
         """Returns a function that is told how many requests have been played."""
         ...
@@ -38,6 +40,7 @@ def scaling_options(
 
 
 def chosen_rules(rules: str | None) -> list[str]:
+    """Returns the rules to compare: those that --rules names, or all. Raises UserMistake."""
     names = list(RULES) if rules is None else [part.strip() for part in rules.split(",")]
     for name in names:
         if name not in RULES:
@@ -66,6 +69,7 @@ def compared(
 
 
 def shown(found: Mapping[str, Staffed], schedule: Schedule) -> RenderableType:
+    """Returns the table to print."""
     parts: list[RenderableType] = [table(found)]
     if schedule.source:
         parts.append(Text(f"traffic  {schedule.source}", style="dim"))

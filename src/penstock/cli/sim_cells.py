@@ -20,7 +20,7 @@ WARM_UP = 1.0  # seconds
 
 
 def show_cells(scenario: Scenario, rate: float, json: str | None) -> None:
-    """Print a row for each decade up to the rate."""
+    """Prints a row for each decade up to the rate. `json`: the file for the figures, or - for standard output."""
     each, full = _throughput(scenario)
     rows = []
     for decade in _decades(rate):
@@ -42,7 +42,7 @@ def show_cells(scenario: Scenario, rate: float, json: str | None) -> None:
 
 
 def _throughput(scenario: Scenario) -> tuple[float, int]:
-    """Requests a second of one GPU at its best batch size, and that size."""
+    """Returns how many requests a second one GPU does at its best batch size, and that size."""
     sizes = range(1, scenario.rules.max_batch + 1)
     best = max(sizes, key=lambda size: size / scenario.service.level(size))
     return best / scenario.service.level(best), best
@@ -58,7 +58,7 @@ def _decades(rate: float) -> list[float]:
 
 
 def _p99(scenario: Scenario, cell: Site) -> float | None:
-    """The p99 of one cell in milliseconds, in virtual time: gateways and Redis take none there."""
+    """Returns the p99 of one cell in milliseconds, in virtual time: gateways and Redis take no time there."""
     seconds = max(WARM_UP, PLAYED / cell.rate)
     schedule = make_schedule(Traffic(cell.rate, seconds, WARM_UP, seed=scenario.seed))
     played = replace(scenario, workers=cell.gpus)

@@ -1,5 +1,5 @@
 """`penstock sim --zones`: what several zones make of one schedule, and how they help each other. `cli/sim.py` calls
-it with what it has read; `sim/zoned_study.py` plays."""
+`compare_zones` with the options that it has read; `sim/zoned_study.py` plays."""
 
 import json as json_format
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def compare_zones(
     lose: str | None,
     json: str | None,
 ) -> None:
-    """Play the schedule once for each kind of `--spill`, and print what came of it."""
+    """Plays the schedule once for each kind of `--spill`, and prints what came of it."""
     shares = _shares(zones)
     if scenario.workers % len(shares):
         raise UserMistake(f"--workers {scenario.workers} cannot be divided evenly among {len(shares)} zones")
@@ -56,7 +56,8 @@ def compare_zones(
 
 
 def _shares(text: str) -> dict[str, float]:
-    """The part of the traffic that each zone is asked for: `3` for three even ones, or `a=0.6,b=0.4`."""
+    """Returns the part of the traffic that each zone is asked for, by a text: `3` for three even parts, or
+    `a=0.6,b=0.4`."""
     if text.isdigit():
         if not 2 <= int(text) <= len(NAMES):
             raise UserMistake(f"--zones takes 2 to {len(NAMES)} zones, not {text}")
@@ -71,7 +72,7 @@ def _shares(text: str) -> dict[str, float]:
 
 
 def _loss(text: str | None, zones: Sequence[str]) -> tuple[str, float]:
-    """Which zone is lost, and how many seconds after the warm-up: `a@30s`."""
+    """Returns which zone is lost, and how many seconds after the warm-up, by a text such as `a@30s`."""
     if text is None:
         return "", float("inf")
     zone, at, when = text.partition("@")

@@ -1,5 +1,5 @@
-"""Prints tables on the terminal, or whole where the output is none, for `penstock workers`, `dlq`, `keys` and
-`requests`."""
+"""Prints the tables of `penstock workers`, `dlq`, `keys` and `requests`. Where the output is no terminal, they are
+not cut to the width of one."""
 
 from collections.abc import Iterable, Sequence
 
@@ -18,6 +18,5 @@ def print_table(
         table.add_column(column.replace("_", " "), no_wrap=column != wraps)
     for row in rows:
         table.add_row(*row)
-    # If the output is no terminal, the table must not be cut to a terminal's width.
     console = Console() if Console().is_terminal else Console(width=240)
     console.print(table if table.rows else otherwise)

@@ -1,4 +1,5 @@
-"""`penstock top`: how everything stands, in the terminal, live. It asks a server's admin plane."""
+"""`penstock top`: how everything stands, in the terminal, live. It asks a server's admin plane (`ask_admin.py`),
+and `top/` draws."""
 
 import shutil
 import sys

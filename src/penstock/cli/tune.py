@@ -165,7 +165,7 @@ def _advise(tuned: Tuned, goal: Goal, jobs: int) -> Advice:
 def _print(advice: Advice, section: str, tuned: Tuned) -> None:
     console = Console()
     if not console.is_terminal:
-        console.width = 160  # it is no screen, so lines stay whole
+        console.width = 160  # lines stay whole where the output is no screen
     console.print(shown(advice, tuned.assumed))
     if text := fragment(advice, section):
         console.print(f"\n{text}", markup=False, highlight=False, soft_wrap=True)

@@ -27,12 +27,12 @@ from penstock.roles.simulation import scenario_of
 from penstock.service_model import parse_service
 from penstock.sim.study import costs_of
 
-WARM_UP = 2.0  # seconds that are simulated and not counted, and at most this part of a trace:
-WARM_UP_PART = 0.1
+WARM_UP = 2.0  # seconds that are simulated and not counted
+WARM_UP_PART = 0.1  # no more than this part of a trace is left out as a warm-up
 FEWEST, MOST = 20_000, 50_000  # requests in one simulation
 SHORTEST, SHORTEST_BURSTY = 30.0, 60.0  # seconds
-SHOWN = 4  # sizes of batches, beside the smallest and the largest
-UNNAMED = "NAME"  # of a model that no configuration names
+SHOWN = 4  # so many sizes of batches are shown, beside the smallest and the largest
+UNNAMED = "NAME"  # stands for the name of a model that no configuration names
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Asked:
     tiers: str | None
     tier: str | None
     seed: int
-    live: bool  # only settings that a running server takes over
+    live: bool  # whether only settings are tried that a running server takes over
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +63,16 @@ class Tuned:
     space: Space
     objective: float  # seconds, of the configuration; 0 if it says none
     in_force: InForce  # what the server says; empty if there is none
-    assumed: list[str]
+    assumed: list[str]  # what the advice holds for, in lines for people
 
     def key(self, name: str) -> KeyPath:
+        """Returns the key of the configuration for one of the settings that are tried."""
         return ("tiers", "order") if name == "order" else ("models", self.model, name)
 
 
 def gather(asked: Asked) -> Tuned:
+    """Returns what is simulated. It may ask a server, and reads the configuration and the trace. Raises
+    UserMistake."""
     in_force, learned = _of_server(asked.server)
     config = _config(asked, in_force)
     name = _only(list(config.models), asked.model)
@@ -161,7 +164,7 @@ def _curve(asked: Asked, config: Config, name: str, learned: dict[str, Learned])
 
 
 def _schedule(asked: Asked, recorded: Recorded | None, found: Learned | None) -> tuple[Schedule, float]:
-    """Returns when requests arrive, and how long at its beginning is not counted."""
+    """Returns when requests arrive, and how many seconds at the beginning are not counted."""
     if recorded is not None:
         assert asked.trace is not None
         if asked.bursts > 1.0:

@@ -1,5 +1,5 @@
-"""`penstock up`: starts a whole installation over Redis on this machine. Reads the options and makes the plan;
-`installation/` starts the processes and looks after them."""
+"""`penstock up`: starts a whole installation over Redis on this machine. It reads the options, makes the plan and
+runs the `Installation`; `installation/` starts the processes and looks after them."""
 
 import asyncio
 import signal
@@ -29,7 +29,8 @@ from penstock.cli.try_it import try_it
 from penstock.cli.up_console import Console
 from penstock.config import Autoscaler, Config
 from penstock.errors import UserMistake
-from penstock.installation.plan import UpPlan, figures_of
+from penstock.installation.fetched_figures import figures_of
+from penstock.installation.plan import UpPlan
 from penstock.installation.supervisor import Installation
 from penstock.roles.up import check, installation
 from penstock.server.figures import Pages, Say, show
@@ -127,12 +128,12 @@ def up(
     shared += ["--debug"] if debug else []
     tell_doubts(settings, over_redis=True)
     scaled = autoscale is not None
-    first, places = first_workers(settings.autoscaler, workers, gpus) if scaled else (workers, 0)
+    first, most = first_workers(settings.autoscaler, workers, gpus) if scaled else (workers, 0)
     plan = UpPlan(
         gateways=gateways,
         batchers=batchers,
         workers=first or max(1, len(gpus)),
-        places=places,
+        most_workers=most,
         host=settings.server.host,
         port=settings.server.port or FIRST_PORT,
         grpc_port=settings.server.grpc_port,
@@ -152,8 +153,8 @@ def up(
 
 
 def first_workers(scaling: Autoscaler, workers: int | None, gpus: Sequence[str]) -> tuple[int, int]:
-    """Returns how many workers there are at first, and how many at most, with those that are leaving. There is one
-    at least, so that its model is known."""
+    """Returns how many workers there are at first, and how many at most, with those that are leaving. At first
+    there is one at least, so that its model is known. Raises UserMistake."""
     least, most = max(1, scaling.minimum), scaling.maximum
     if gpus and most > len(gpus):
         raise UserMistake(
@@ -177,7 +178,7 @@ async def _run(plan: UpPlan, settings: Config, fetch: Callable[[], Awaitable[Pag
     console = Console(loop)
     whole = installation(plan, console.say)
     loop.add_signal_handler(signal.SIGHUP, whole.hang_up)
-    processes = plan.gateways + plan.batchers + plan.workers + bool(plan.places)
+    processes = plan.gateways + plan.batchers + plan.workers + bool(plan.most_workers)
     typer.echo(f"  starting {processes} processes …")
     showing: asyncio.Future[None] | None = None
     starting = asyncio.ensure_future(whole.start())

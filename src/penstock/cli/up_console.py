@@ -21,6 +21,7 @@ class Console:
         self._told = 0  # bytes left out that the console has told of
 
     def say(self, name: str, line: str) -> None:
+        """Prints a line of a process."""
         missing = self._spout.left_out - self._told
         if missing and not self._spout.held:
             self._told = self._spout.left_out
@@ -34,6 +35,7 @@ class Console:
         self._spout.write([f"{label} | {line}".encode(errors="replace")])
 
     async def empty(self) -> None:
+        """Waits a little until the lines that are held have been read."""
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_LINES):
                 await self._spout.empty()

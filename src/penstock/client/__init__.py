@@ -3,8 +3,9 @@
     with Client("http://127.0.0.1:8000") as client:
         print(client.infer("hello").output)
 
-It knows the server by its address only, and imports nothing of it, so that it is quickly imported. The load
-generator (`bench/`) uses its connections, and `penstock map` (`cli/map.py`) is made of it.
+It knows the server by its address only. Of Penstock it imports nothing but `errors` and the version, so that it is
+quickly imported. The load generator (`bench/`) uses its connections, and `penstock map` (`cli/map.py`) is made of
+it.
 """
 
 from penstock.client.answer import Answer as Answer

@@ -1,5 +1,5 @@
-"""Reads the address of a server. The client and the load generator (`bench/options.py`) do it alike. Also what TLS
-needs to know of it."""
+"""Reads the URL of a server, and makes what TLS needs to connect to it. The client calls this (`async_client.py`),
+and so does the load generator (`bench/options.py`). The files of certificates are read here; nothing is sent."""
 
 import ssl
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ class Server:
 
     @property
     def bracketed(self) -> str:
+        """The host as it stands in a URL."""
         return f"[{self.host}]" if ":" in self.host else self.host
 
     @property
@@ -32,7 +33,7 @@ class Server:
 
 
 def server_at(url: str) -> Server:
-    """Reads a URL. Without a scheme it means http."""
+    """Returns the server that a URL names. Without a scheme it means http. Raises UserMistake."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     try:
         port = parts.port
@@ -62,7 +63,7 @@ def inference_path(server: Server) -> str:
 
 def tls_context(ca_file: str | Path | None, certificate: str | tuple[str, str] | None) -> ssl.SSLContext:
     """Returns what to connect with. `ca_file`: the authority to trust, instead of the system's. `certificate`: the
-    client's own, a file with its key, or two files."""
+    client's own, a file with its key, or two files. Raises UserMistake."""
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except (OSError, ssl.SSLError) as error:

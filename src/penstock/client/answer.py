@@ -1,5 +1,5 @@
 """Reads what a server answered: an `Answer` with the output, or an error of `errors.py`. `asking.py` calls it with
-each answer.
+each answer, and `stream_road.py` with the refusal of a connection. Nothing is sent here.
 
 An output is decoded to what the caller asked for. Bytes that came as text in base64 are bytes again.
 """
@@ -52,7 +52,7 @@ class _Error(msgspec.Struct):
 
 
 class _Task(msgspec.Struct):
-    """Where a task stands, at a server that makes tasks of all requests."""
+    """Where a task stands, as a server says it that makes a task of every request."""
 
     task_id: str
     status: str
@@ -72,7 +72,7 @@ def _decoders(kind: Any) -> tuple[Callable[[bytes], Any], Callable[[bytes], Any]
 
 
 def read(response: Response, kind: type[T]) -> Answer[T]:
-    """Returns the answer. `kind`: what its output must be. Raises InferenceError."""
+    """Returns the answer. `kind`: the type that its output must have. Raises InferenceError."""
     if response.status != 200:
         raise error_in(response)
     from_json, from_msgpack = _decoders(cast(Hashable, kind))
@@ -92,7 +92,7 @@ def task_in(response: Response) -> str:
 
 
 def result_in(response: Response, kind: type[T]) -> Answer[T] | None:
-    """Returns the answer that is the result of a task; None if it has not ended. Raises InferenceError."""
+    """Returns the answer that is the result of a task; None if the task has not ended. Raises InferenceError."""
     if response.status != 200:
         raise error_in(response)
     task = _task(response)
@@ -150,6 +150,7 @@ def error_in(response: Response) -> InferenceError:
 
 
 def kind_of(status: int, code: str) -> type[InferenceError]:
+    """Returns the class of the error. `status`: of HTTP. `code`: the server's; empty where it gave none."""
     if status in (429, 503):
         return Busy
     if status == 504 and code in ("DEADLINE_EXCEEDED", ""):

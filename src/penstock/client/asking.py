@@ -1,5 +1,5 @@
-"""One request of a client: what it says, and how it is sent once. `AsyncClient.infer` sends it until there is an
-answer (`async_client.py`), and so does a `map` (`workload.py`)."""
+"""One request of a client: what it says, and how it is sent once. `AsyncClient.ask` makes it. `AsyncClient.infer`
+sends it until there is an answer (`async_client.py`), and so does a `map` (`workload.py`)."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -18,14 +18,15 @@ LONGEST_POLL = 20.0  # seconds that the server may keep us waiting for a task's 
 
 @dataclass(slots=True)
 class Asking(Generic[T]):
-    """One request. `kind`: what its output must be."""
+    """One request. `kind`: the type that its output must have."""
 
     body: Body
     kind: type[T]
     key: str | None = None  # the Idempotency-Key
 
     async def once(self, road: Road, left: float | None) -> Answer[T]:
-        """Sends it. `left`: seconds to the deadline, which the server is told too. Raises InferenceError."""
+        """Sends the request once, and returns the answer. `left`: seconds to the deadline, which the server is told
+        too; None without one. Raises InferenceError."""
         if left is not None:
             if left <= 0:
                 raise Late("the time was over before the request could be sent", code="NOT_SENT")

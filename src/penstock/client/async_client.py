@@ -1,5 +1,5 @@
 """`AsyncClient`: asks a server from a program that runs in an event loop. `Client` (`sync_client.py`) is the
-same for all others, and runs one of these in a loop of its own."""
+same for all others, and runs one of these in a loop of its own. `penstock map` asks by it too (`cli/map.py`)."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ T = TypeVar("T")
 USUAL = "http://127.0.0.1:8000"
 KEY_VARIABLE = "PENSTOCK_API_KEY"
 Transport = Literal["http", "websocket"]
-PATIENCE = 300.0  # seconds an input of a map may be refused, or find no server
+PATIENCE = 300.0  # seconds for which an input of a map may be refused, or find no server
 
 
 class AsyncClient:
@@ -63,7 +63,7 @@ class AsyncClient:
             tls = tls_context(ca_file, certificate)
         self._host, self._port = server.host, server.port
         self._tls = tls if server.tls else None
-        self._limit = connections
+        self._most = connections
         self.retries = retries or Retries()
         self._budget = Budget(self.retries)
         self._model, self._client_id, self._timeout = model, client_id, timeout
@@ -78,7 +78,7 @@ class AsyncClient:
         self._authority = server.authority
         self._transport = transport
         if transport == "websocket":
-            import_module("penstock.client.stream_road")  # a missing library is told now
+            import_module("penstock.client.stream_road")  # raises UserMistake now if the library is missing
         self._road: Road | None = None
         self._closed = False
         self._prefix, self._numbers = secrets.token_hex(8), count(1)
@@ -219,8 +219,8 @@ class AsyncClient:
         patience: float,
         on_failure: Callable[[NotDone[I]], None] | None = None,
     ) -> AsyncMapped[I, T]:
-        """As `map`, for inputs each of which says more than an input: `ask` makes its request. `on_failure`:
-        is told each failure, and none is kept."""
+        """Does what `map` does, for inputs that may name a model and parameters of their own: `ask` makes the
+        request of each. `on_failure`: called with each failure; with it none is kept. `file_job.py` calls this."""
 
         def start(told: Callable[[Ended[I, T]], None]) -> Workload[I, T]:
             return self.workload(ask, told, concurrency, timeout, patience)
@@ -245,10 +245,11 @@ class AsyncClient:
         timeout: float | None,
         patience: float,
     ) -> Workload[I, T]:
-        """Returns what a map pushes its inputs into."""
+        """Returns what a map pushes its inputs into. `ask` makes the request of an input; `told` is called with the
+        end of each. `map_asks` and `Client.map` call this."""
         road = self._open()
         timeout = self._timeout if timeout is None else timeout
-        terms = Terms(min(concurrency, self._limit), timeout, patience, self.retries, self.new_key)
+        terms = Terms(min(concurrency, self._most), timeout, patience, self.retries, self.new_key)
         return Workload(road, terms, ask, told)
 
     def new_key(self) -> str:
@@ -256,6 +257,7 @@ class AsyncClient:
         return f"{self._prefix}-{next(self._numbers)}"
 
     async def close(self) -> None:
+        """Ends all connections. The client cannot be used any more."""
         self._closed = True
         if self._road is not None:
             await self._road.close()
@@ -269,7 +271,7 @@ class AsyncClient:
     def ask(
         self, value: object, model: str | None, parameters: Mapping[str, Any] | None, kind: Any
     ) -> Asking[Any]:
-        """Returns the request that an input becomes."""
+        """Returns the request that an input becomes. `kind`: the type that its output must have."""
         return Asking(Body(value, model or self._model, parameters or None, self._client_id), kind)
 
     def _open(self) -> Road:
@@ -290,5 +292,5 @@ class AsyncClient:
 
             url = f"{'wss' if self._tls else 'ws'}://{self._authority}{self._base}/stream"
             return StreamRoad(self._host, self._port, self._tls, url, self._fields, loop)
-        connections = Connections(self._host, self._port, self._tls, self._limit, loop)
+        connections = Connections(self._host, self._port, self._tls, self._most, loop)
         return HttpRoad(connections, self._head, f"{self._base}/result/")

@@ -12,6 +12,7 @@ from penstock.client.workload import Workload
 I = TypeVar("I")  # noqa: E741 - the type of the inputs
 T = TypeVar("T")
 
+# Begins a workload, which calls the function that it is given at the end of each input.
 Start = Callable[[Callable[[Ended[I, T]], None]], Workload[I, T]]
 
 
@@ -38,8 +39,8 @@ class AsyncMapped(Generic[I, T]):
         self._source: Iterator[I] | None = iter(inputs) if isinstance(inputs, Iterable) else None
         self._flow: AsyncIterable[I] | None = inputs if isinstance(inputs, AsyncIterable) else None
         self._workload: Workload[I, T] | None = None
-        self._feeding: asyncio.Task[None] | None = None
-        self._closed = False
+        self._feeding: asyncio.Task[None] | None = None  # hands out inputs that come in their own time
+        self._closed = False  # whether nothing more is sent or given
         self._changed = asyncio.Event()  # something has ended
         self._room = asyncio.Event()  # more inputs may be handed out
         self._progress: Progress = progress_for(progress, total)

@@ -1,4 +1,5 @@
-"""Makes the bytes of a request. `road.py` calls it for each try.
+"""Makes the bytes of a request. `road.py` and `stream_road.py` call it for each try, and `async_client.py` once for
+the part of the head that all requests share. Pure.
 
 Texts, numbers, lists and dicts go as JSON, and so do arrays and tensors, as lists. Bytes go as they are, in
 MessagePack, and so does a dict or list with bytes directly in it.
@@ -25,7 +26,7 @@ class Body(msgspec.Struct, omit_defaults=True):
 
 
 def _plain(value: Any) -> Any:
-    """Arrays and tensors as lists; called for what has no form in JSON."""
+    """Returns an array or a tensor as a list. The encoder calls it with what it does not know."""
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(
@@ -45,6 +46,7 @@ def encode(body: Body) -> tuple[bytes, bytes]:
 
 
 def has_bytes(value: Any) -> bool:
+    """Returns whether an input is bytes, or has bytes directly in it."""
     if isinstance(value, str):
         return False
     if isinstance(value, dict):

@@ -1,8 +1,8 @@
-"""The client's connections to one server: kept alive, opened when needed, bounded in number. `AsyncClient` sends
-each try of a request through them (`async_client.py`).
+"""The client's connections to one server: kept alive, opened when needed, bounded in number. `HttpRoad` sends each
+try of a request through them (`road.py`).
 
-A request takes the connection that was used last, opens another one, or waits at the bound for one to be free. What
-goes wrong becomes an error of `errors.py`; whether to try again is decided elsewhere.
+A request takes the connection that was used last, opens another one, or waits until one is free if there are as
+many as there may be. What goes wrong becomes an error of `errors.py`; `retries.py` decides whether to try again.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ from typing import NamedTuple
 from penstock.client.errors import Failed, Late, NoContact
 from penstock.client.exchange import Exchange
 
-CONNECT_SECONDS = 5.0
-CLOSE_SECONDS = 2.0
+CONNECT_SECONDS = 5.0  # seconds to open a connection
+CLOSE_SECONDS = 2.0  # seconds for connections to end when the client is closed
 CONNECTING_AT_ONCE = 128  # more would overrun a server's accept backlog
 LONGEST_REST = 60.0  # seconds: servers close a connection that has been idle for longer, Penstock after 75
 MOST_BYTES = 1 << 30  # of one answer
@@ -29,21 +29,22 @@ class Response(NamedTuple):
 
 
 class Connection(Exchange):
-    """One of them. `ask` is called while no other request is on it."""
+    """One connection to the server. `ask` is called while no other request is on it."""
 
     def __init__(self, owner: "Connections") -> None:
         super().__init__()
         self._owner = owner
         self._fields: list[tuple[bytes, bytes]] = []
-        self._answer: asyncio.Future[Response] | None = None
-        self._size = 0
-        self._too_large = False
-        self.keep = True  # whether it may be used again
-        self.ended = False
-        self.since = 0.0  # when it became idle
+        self._answer: asyncio.Future[Response] | None = None  # what the request on the connection waits for
+        self._size = 0  # bytes of the answer so far
+        self._too_large = False  # whether the answer had more than MOST_BYTES
+        self.keep = True  # whether the connection may be used again
+        self.ended = False  # whether the connection has been closed, by either side
+        self.since = 0.0  # when the connection became idle
 
     async def ask(self, request: bytes, limit: float | None) -> Response:
-        """Returns the answer. `limit`: how many seconds to wait for it."""
+        """Sends a request, and returns the answer. `limit`: how many seconds to wait for it; None without a limit.
+        Raises InferenceError."""
         if self.ended:
             raise NoContact("the connection was closed", code="BROKEN_OFF", again=True)
         loop = self._owner.loop
@@ -103,26 +104,28 @@ class Connection(Exchange):
 
 
 class Connections:
-    """All connections of one client."""
+    """All connections of one client to its server."""
 
     def __init__(
-        self, host: str, port: int, tls: ssl.SSLContext | None, limit: int, loop: asyncio.AbstractEventLoop
+        self, host: str, port: int, tls: ssl.SSLContext | None, most: int, loop: asyncio.AbstractEventLoop
     ) -> None:
+        """`most`: so many connections may be open at once."""
         self.loop = loop
         self._host, self._port, self._tls = host, port, tls
-        self._limit = limit
-        self._open = 0  # those that are being opened count as well
-        self._idle: dict[
-            Connection, None
-        ] = {}  # the last used goes first, so that few connections do the work
-        self._alive: set[Connection] = set()
+        self._most = most
+        self._open = 0  # how many are open; those that are being opened count as well
+        # Idle connections. The last used is used first, so that few connections do the work.
+        self._idle: dict[Connection, None] = {}
+        self._alive: set[Connection] = set()  # all that are open, idle or not
+        # Requests that wait for a connection. None tells one to look again for itself.
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._gate = asyncio.Semaphore(CONNECTING_AT_ONCE)
-        self._closed = False
+        self._closed = False  # whether the client is closed
         self._gone = asyncio.Event()  # set when the client is closed, and all connections with it
 
     async def exchange(self, request: bytes, limit: float | None) -> Response:
-        """Sends a request, and returns the answer. `limit`: how many seconds all of this may take."""
+        """Sends a request, and returns the answer. `limit`: how many seconds it may take, with the wait for a
+        connection; None without a limit. Raises InferenceError."""
         end = None if limit is None else self.loop.time() + limit
         connection = self._rested() or await self._free(end)
         was_rested = connection.rested
@@ -137,6 +140,7 @@ class Connections:
             self._give_back(connection)
 
     async def close(self) -> None:
+        """Ends all connections. Requests under way and requests that wait fail."""
         self._closed = True
         for connection in list(self._alive):
             connection.transport.abort()
@@ -152,6 +156,7 @@ class Connections:
             pass
 
     def lost(self, connection: Connection) -> None:
+        """Called by a connection that has ended."""
         if connection in self._alive:  # else it was lost while it was being opened
             self._alive.discard(connection)
             self._idle.pop(connection, None)
@@ -173,9 +178,9 @@ class Connections:
         return None
 
     async def _free(self, end: float | None) -> Connection:
-        """Opens a connection, or waits for one to be free."""
+        """Opens a connection, or waits for one to be free until the time `end`. Raises InferenceError."""
         while not self._closed:
-            if self._open < self._limit:
+            if self._open < self._most:
                 return await self._connect(end)
             waiter: asyncio.Future[Connection | None] = self.loop.create_future()
             self._waiting.append(waiter)
@@ -195,10 +200,10 @@ class Connections:
 
     async def _connect(self, end: float | None) -> Connection:
         self._open += 1
-        limit = self.loop.time() + CONNECT_SECONDS
+        latest = self.loop.time() + CONNECT_SECONDS
         where = f"{self._host}:{self._port}"
         try:
-            async with asyncio.timeout_at(limit if end is None else min(limit, end)), self._gate:
+            async with asyncio.timeout_at(latest if end is None else min(latest, end)), self._gate:
                 _, connection = await self.loop.create_connection(
                     lambda: Connection(self),
                     self._host,
@@ -233,12 +238,14 @@ class Connections:
             connection.transport.close()
 
     def _pass_on(self, connection: Connection | None) -> None:
+        """Hands the connection to a request that waits; if none does, the connection is idle from now on."""
         if not self._call_next(connection) and connection is not None:
             connection.since = self.loop.time()
             self._idle[connection] = None
 
     def _call_next(self, connection: Connection | None) -> bool:
-        """Wakes the request that has waited longest, and hands it the connection. None: one may be opened."""
+        """Wakes the request that has waited longest, and hands it the connection; None tells it that it may open
+        one. Returns False if no request waits."""
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():

@@ -1,8 +1,8 @@
 """The bookkeeping of a `map`: which inputs were handed out, what came back, and what is ready for the caller,
 in the order of the inputs or as it comes. `async_map.py` and `sync_map.py` each keep one. Pure.
 
-It bounds what is kept: the caller may be ahead of the server by so many inputs, and the server ahead of the caller
-by as many outputs.
+It bounds what is kept: no more than AHEAD × concurrency inputs are handed out before the caller has taken their
+answers.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ from penstock.client.errors import InferenceError
 I = TypeVar("I")  # noqa: E741 - the type of the inputs
 T = TypeVar("T")
 
-AHEAD = 4  # inputs that are handed out, for each that may be under way
+AHEAD = 4  # so many inputs are handed out for each that may be under way
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Done(Generic[I, T]):
 
 @dataclass(frozen=True, slots=True)
 class NotDone(Generic[I]):
-    """An input that has none, and why."""
+    """An input that has no output, and why."""
 
     index: int
     input: I
@@ -58,20 +58,23 @@ class SomeFailed(Exception):
 
 
 class Course(Generic[I, T]):
+    """The inputs of one `map`, and how far each has come."""
+
     def __init__(
         self, concurrency: int, *, ordered: bool, on_failure: Callable[[NotDone[I]], None] | None = None
     ) -> None:
-        """`on_failure`: is told each failure. Without it they are kept in `failures`."""
+        """`concurrency`: how many inputs may be under way. `on_failure`: called with each failure; without it,
+        failures are kept in `failures`."""
         if concurrency < 1:
             raise ValueError("concurrency must be at least 1")
         self._ahead = AHEAD * concurrency
         self._ordered = ordered
-        self._held: dict[int, Ended[I, T]] = {}  # those that wait for one before them
-        self._next = 0  # the input whose turn it is, if they are ordered
-        self._ready: deque[Done[I, T]] = deque()
-        self.handed = 0  # inputs so far
-        self.taken = 0  # those whose end the caller was told, or that failed
-        self.done = 0
+        self._held: dict[int, Ended[I, T]] = {}  # inputs that have ended before one that comes before them
+        self._next = 0  # the first input that has not ended, if the answers are ordered
+        self._ready: deque[Done[I, T]] = deque()  # answers that the caller may take
+        self.handed = 0  # how many inputs were handed out
+        self.taken = 0  # how many inputs are finished with: their answers were taken, or they failed
+        self.done = 0  # how many inputs have an answer
         self.failed = 0
         self.failures: list[NotDone[I]] = []
         self._on_failure = on_failure or self.failures.append
@@ -84,6 +87,7 @@ class Course(Generic[I, T]):
 
     @property
     def is_over(self) -> bool:
+        """Whether the caller has been given all there is."""
         return self.exhausted and self.taken == self.handed
 
     @property
@@ -96,6 +100,7 @@ class Course(Generic[I, T]):
         return index
 
     def came(self, ended: Ended[I, T]) -> None:
+        """Notes that an input has ended."""
         if not self._ordered:
             self._pass(ended)
             return
@@ -105,6 +110,7 @@ class Course(Generic[I, T]):
             self._pass(following)
 
     def take(self) -> Done[I, T]:
+        """Returns the next answer for the caller. There must be one."""
         self.taken += 1
         return self._ready.popleft()
 

@@ -1,5 +1,6 @@
-"""The errors that a program gets from the client. `answer.py` makes them of what a server says, `connections.py` of
-what happens to a connection. Users catch them.
+"""The errors that a program gets from the client. `answer.py` makes them of what a server says, `connections.py`
+and `stream_road.py` of what happens to a connection, `asking.py` when the time is over, and the files of a `map` of
+inputs that cannot be sent. Users catch them.
 
 InferenceError         there is no output
 ├── Refused            nothing was started
@@ -11,7 +12,8 @@ InferenceError         there is no output
 
 
 class InferenceError(Exception):
-    """There is no output. `code` is the server's (docs/errors.md has them all), and empty where it gave none."""
+    """There is no output. `code` is the server's (docs/errors.md has them all), or one of the client's own such as
+    NO_ANSWER; it is empty where the server gave none."""
 
     def __init__(
         self,

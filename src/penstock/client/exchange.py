@@ -1,5 +1,5 @@
 """One HTTP/1.1 connection to a server, and the one request on it. The client's connections (`connections.py`) and
-those of the load generator (`bench/pool.py`) are made of it.
+those of the load generator (`bench/pool.py`) are subclasses.
 
 It reads answers and tells its subclass. What to send, and what becomes of an answer, is the subclass's affair.
 """
@@ -11,11 +11,11 @@ import httptools
 
 
 class Exchange(asyncio.Protocol):
-    """A connection. A subclass that has `on_header` is told the fields of each answer too."""
+    """A connection. A subclass that has `on_header` is told the header fields of each answer too."""
 
     def __init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
-        self._body = b""
+        self._body = b""  # of the answer that is being read
         self.transport: asyncio.Transport
         self.rested = False  # whether it has been idle, so that the server may have closed it
         self.heard = False  # whether bytes have come since the request went out

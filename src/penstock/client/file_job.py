@@ -1,7 +1,9 @@
-"""`penstock map`: the lines of a file go to the server, and the answers into another file. `cli/map.py` runs one.
+"""`penstock map`: the lines of a file go to the server, and the answers into another file. `cli/map.py` runs a
+`FileMap`, which reads and writes the files and locks the outputs.
 
-Outputs are written as they come, or in order, half a second's worth at most behind. Failures go into a file of
-their own, which is written anew by each run. Started again, it does what is not done: the failures too.
+Outputs are written as they come, or in order, and reach the disk within half a second. Failures go into a file of
+their own, which is written anew by each run. A run that is started again sends the lines that have no output yet,
+those that failed included.
 """
 
 import asyncio
@@ -41,14 +43,14 @@ FLUSH = 0.5  # seconds that an output may wait to be written
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to do."""
+    """What one run has to do."""
 
     inputs: str  # a file, or - for standard input
     outputs: Path
     form: Form
     concurrency: int = 256
     ordered: bool = False
-    restart: bool = False
+    restart: bool = False  # whether what an earlier run has written is thrown away
     timeout: float | None = None
     patience: float = 300.0
     parameters: dict[str, Any] | None = None
@@ -56,12 +58,13 @@ class Job:
 
     @property
     def failures(self) -> Path:
+        """The file for lines that fail, beside the outputs."""
         return self.outputs.with_name(f"{self.outputs.stem}.failed{self.outputs.suffix}")
 
 
 @dataclass(slots=True)
 class Tally:
-    """What came of it."""
+    """What came of one run."""
 
     before: int = 0  # lines that an earlier run had done
     done: int = 0
@@ -76,20 +79,22 @@ class Tally:
 
 
 class FileMap:
-    """One run of a job. `stop()` lets no more lines out; called again, it gives up what is under way."""
+    """One run of a job."""
 
     def __init__(self, job: Job, client: AsyncClient) -> None:
         self._job, self._client = job, client
         self.tally = Tally()
-        self._stopping = False
+        self._stopping = False  # whether no more lines are sent
         self._run: asyncio.Task[None] | None = None
 
     def stop(self) -> None:
+        """Lets no more lines out; called again, it gives up what is under way."""
         if self._stopping and self._run is not None:
             self._run.cancel()
         self._stopping = self.tally.stopped = True
 
     async def run(self) -> Tally:
+        """Does the whole job, and returns what came of it. Raises UserMistake."""
         self._run = asyncio.current_task()
         began = time.monotonic()
         try:
@@ -149,7 +154,7 @@ class FileMap:
 
 
 class _Sheet:
-    """What is written, to both files."""
+    """Writes both files, outputs and failures, and keeps the tally."""
 
     def __init__(self, outputs: BinaryIO, failures: BinaryIO, tally: Tally) -> None:
         self._outputs, self._failures, self._tally = outputs, failures, tally
@@ -175,7 +180,8 @@ class _Sheet:
         self._failures.flush()
 
     async def keep_flushed(self) -> None:
-        """Until it is cancelled. A run that is killed loses no more than FLUSH seconds of answers."""
+        """Flushes both files until it is cancelled. A run that is killed loses no more than FLUSH seconds of
+        answers."""
         while True:
             await asyncio.sleep(FLUSH)
             self.flush()

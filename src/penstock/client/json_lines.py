@@ -15,12 +15,13 @@ import msgspec
 from penstock.errors import UserMistake
 
 FIELDS = ("id", "input", "parameters", "model")
-CHUNK = 1 << 20
+CHUNK = 1 << 20  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a line is. `whole`: its value is the input. `field`: an object, with the input under that name."""
+    """How a line of the inputs is read. `whole`: all of its JSON is the input. `field`: the line is an object, and
+    the field of this name is the input."""
 
     field: str = ""
     whole: bool = False
@@ -30,12 +31,12 @@ class Line(msgspec.Struct, frozen=True):
     """One line of the inputs."""
 
     number: int  # the first is 1
-    digest: int
+    digest: int  # of the line as it stands in the file
     input: Any = None
     id: Any = msgspec.UNSET
     parameters: dict[str, Any] | None = None
     model: str | None = None
-    mistake: str = ""  # why it cannot be sent
+    mistake: str = ""  # why the line cannot be sent; empty if it can
 
 
 class Written(msgspec.Struct, omit_defaults=True):
@@ -48,6 +49,8 @@ class Written(msgspec.Struct, omit_defaults=True):
 
 
 class _Mark(msgspec.Struct):
+    """What is read of a line of the outputs: to which line of the inputs it belongs."""
+
     line: int
     input_hash: str
 
@@ -57,15 +60,17 @@ _mark = msgspec.json.Decoder(_Mark).decode
 
 
 def digest_of(line: bytes) -> int:
-    """Never 0."""
+    """Returns the hash of a line. It is never 0, which stands for a line that is not done."""
     return int.from_bytes(blake2b(line, digest_size=8).digest(), "big") or 1
 
 
 def in_hex(digest: int) -> str:
+    """Returns a hash as it stands in the outputs."""
     return f"{digest:016x}"
 
 
 def read_line(number: int, text: bytes, form: Form) -> Line:
+    """Returns a line of the inputs. One that cannot be sent has a `mistake`."""
     digest = digest_of(text)
     try:
         value = _value(text)
@@ -97,13 +102,15 @@ def _line(number: int, digest: int, value: Any, form: Form) -> Line:
 
 
 class DoneBefore:
-    """The lines that an earlier run has written: 8 bytes for each line of the inputs."""
+    """The lines of the inputs that an earlier run has done. It takes 8 bytes of memory for each line of the
+    inputs."""
 
     def __init__(self) -> None:
         self._digests = array("Q")
         self.count = 0
 
     def note(self, number: int, digest: int) -> None:
+        """Notes that a line is done. `number`: of the line in the inputs, from 1."""
         missing = number - len(self._digests)
         if missing > 0:
             self._digests.frombytes(bytes(8 * max(missing, len(self._digests) // 4)))
@@ -111,18 +118,18 @@ class DoneBefore:
         self._digests[number - 1] = digest
 
     def digest(self, number: int) -> int:
-        """Returns 0 for a line that is not done."""
+        """Returns the hash of a line that is done; 0 for a line that is not."""
         return self._digests[number - 1] if number <= len(self._digests) else 0
 
 
 def read_done(path: Path) -> tuple[DoneBefore, int]:
-    """Returns what the outputs hold, and how many of their bytes are whole lines. The last may have been cut
-    off."""
+    """Returns what the outputs hold, and how many of their bytes are whole lines: the last line may have been cut
+    off. Raises UserMistake if they hold something else."""
     done, whole = DoneBefore(), 0
     if not path.exists():
         return done, whole
     with path.open("rb") as file:
-        for place, text in enumerate(file, 1):
+        for row, text in enumerate(file, 1):
             if not text.endswith(b"\n"):
                 break
             whole += len(text)
@@ -133,14 +140,15 @@ def read_done(path: Path) -> tuple[DoneBefore, int]:
                 done.note(mark.line, int(mark.input_hash, 16))
             except (msgspec.DecodeError, UnicodeDecodeError, ValueError, OverflowError):
                 raise UserMistake(
-                    f"{path}: line {place} was not written by `penstock map`: name another file for the outputs,"
+                    f"{path}: line {row} was not written by `penstock map`: name another file for the outputs,"
                     " or say --restart to write over this one"
                 ) from None
     return done, whole
 
 
 def unfinished(file: BinaryIO, form: Form, done: DoneBefore, name: str) -> Iterator[Line]:
-    """Returns the lines that are not done. Raises UserMistake if one that is done has changed since."""
+    """Yields the lines that are not done. Raises UserMistake if a line that is done has changed since. `name`: of
+    the inputs, for the message."""
     for number, text in enumerate(file, 1):
         text = text.strip()
         if not text:

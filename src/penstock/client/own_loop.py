@@ -1,5 +1,5 @@
-"""An event loop in a thread of its own, in which the client of a program without one works. `sync_client.py`
-has one for each `Client`, and starts it when it is first needed."""
+"""An event loop in a thread of its own, for programs that have no event loop. `sync_client.py` makes one for each
+`Client` when it is first needed, and `sync_map.py` works in it."""
 
 import asyncio
 import threading
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class OwnLoop:
-    """The loop, running until `stop`."""
+    """An event loop that runs until `stop`."""
 
     def __init__(self) -> None:
         import uvloop  # not before it is needed: programs with a loop of their own may have another
@@ -30,6 +30,7 @@ class OwnLoop:
             raise
 
     def stop(self) -> None:
+        """Ends the loop and its thread. What is under way is cancelled."""
         if self._thread.is_alive():
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join()
@@ -43,6 +44,7 @@ class OwnLoop:
             self.loop.close()
 
     async def _end(self) -> None:
+        """Cancels what is still under way in the loop."""
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in others:
             task.cancel()

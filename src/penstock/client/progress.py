@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from penstock.client.course import Course
 
-OFTEN = 0.1  # seconds between two looks
+OFTEN = 0.1  # seconds between two drawings of the bar
 
 
 class Progress(Protocol):
+    """What shows how far a `map` has come. `show` may be called as often as one likes."""
+
     def show(self, course: "Course[Any, Any]") -> None: ...
     def close(self) -> None: ...
 
 
 class NoProgress:
+    """Implements `Progress` where nobody looks."""
+
     def show(self, course: "Course[Any, Any]") -> None:
         pass
 
@@ -25,10 +29,11 @@ class NoProgress:
 
 
 class Bar:
-    """How many are done, how fast, how many have failed, and how long it will take."""
+    """Implements `Progress` on a terminal: how many inputs are done, how fast, how many have failed, and how long
+    the rest will take."""
 
     def __init__(self, total: int | None) -> None:
-        # It takes a tenth of a second to import, and is needed on a terminal only.
+        # `rich` takes a tenth of a second to import, and is needed on a terminal only.
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as RichProgress
@@ -44,8 +49,8 @@ class Bar:
         )
         self._task = self._bar.add_task("", total=total, rate="", failed="")
         self._began = self._shown = time.monotonic()
-        self._started = False
-        self._last: Course[Any, Any] | None = None
+        self._started = False  # whether the bar is on the terminal
+        self._last: Course[Any, Any] | None = None  # what was shown last
 
     def show(self, course: "Course[Any, Any]") -> None:
         now = time.monotonic()
@@ -74,7 +79,8 @@ class Bar:
 
 
 def progress_for(wanted: bool | None, total: int | None) -> Progress:
-    """`wanted` None: if standard error is a terminal."""
+    """Returns what shows the progress. `wanted`: whether there is a bar; None: if standard error is a terminal.
+    `total`: how many inputs there are; None if that is not known."""
     if wanted is None:
         wanted = sys.stderr is not None and sys.stderr.isatty()
     return Bar(total) if wanted else NoProgress()

@@ -1,11 +1,12 @@
-"""When a request is sent again, and when no more. `AsyncClient` asks after each try that failed
-(`async_client.py`). Pure: times, and a random number, are handed in.
+"""When a request is sent again, and when no more. `AsyncClient.infer` asks after each try that failed
+(`async_client.py`), and so does a `map` (`workload.py`), which has no `Budget`. Pure: times, and a random number,
+are handed in.
 
-again only            what was refused for a time, or never arrived, or broke off
-Retry-After           is waited for, with up to a tenth more, so that clients do not come back all at once
-otherwise             the waits double, and are cut by up to a half at random
-never                 past the deadline, nor to wait until it is over: then the error is told at once
-all in all            a fifth of the requests may be sent again, and ten beside; so that clients do not finish off a
+which errors          a refusal for a time, a request that never arrived, a connection that broke off
+after which wait      what Retry-After says and up to a tenth more, so that clients do not come back all at once;
+                      without it, the waits double, and are cut by up to a half at random
+not at all            if the wait would end after the deadline: then the error is told at once
+how many              in the long run a fifth of the requests, and ten beside, so that clients do not finish off a
                       server that is in trouble
 """
 
@@ -20,7 +21,7 @@ class Retries:
 
     attempts: int = 4  # tries in all
     first_wait: float = 0.1  # seconds, where the server does not say how long
-    longest_wait: float = 5.0
+    longest_wait: float = 5.0  # seconds, in the same case
     budget: float = 0.2  # retries for each request, in the long run
     reserve: float = 10.0  # retries beside those
 
@@ -39,26 +40,26 @@ class Retries:
         return None if left is not None and wait >= left else wait
 
     def pause(self, error: InferenceError, tries: int, luck: float) -> float:
-        """Returns how long to wait after so many tries."""
+        """Returns how many seconds to wait after so many tries. `luck`: a random number, 0 to 1."""
         if error.retry_after is not None:
             return error.retry_after * (1.0 + luck / 10.0)
         return min(self.longest_wait, self.first_wait * 2.0 ** min(tries - 1, 30)) * (1.0 - luck / 2.0)
 
 
 class Budget:
-    """The retries that a client has left."""
+    """How many retries a client has left."""
 
     def __init__(self, rules: Retries) -> None:
         self._share, self._most = rules.budget, rules.reserve
         self.left = rules.reserve
 
     def sent(self) -> None:
-        """A request was sent for the first time."""
+        """Notes that a request is sent for the first time."""
         if self.left < self._most:
             self.left = min(self._most, self.left + self._share)
 
     def take(self) -> bool:
-        """Whether there is a retry left; it is then used."""
+        """Uses up one retry. Returns False if none is left."""
         if self.left < 1.0:
             return False
         self.left -= 1.0

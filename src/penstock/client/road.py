@@ -1,6 +1,6 @@
-"""How requests of a client reach the server: a contract, and the way that is usual, a connection for each
-request under way (`connections.py`). `stream_road.py` is the other way, one connection for many. `asking.py`
-sends by either."""
+"""How requests of a client reach the server: the contract of a road, and the usual one, with a connection for each
+request under way (`connections.py`). `stream_road.py` is the other road, one connection for many requests.
+`async_client.py` makes one of them, and `asking.py` sends by either."""
 
 import asyncio
 from typing import Protocol
@@ -13,23 +13,26 @@ POLL_SLACK = 5.0  # seconds beyond those that the server may keep us waiting for
 
 
 class Road(Protocol):
+    """A way to the server, for all requests of one client."""
+
     loop: asyncio.AbstractEventLoop
 
     async def send(self, body: Body, key: str | None, limit: float | None) -> Response:
-        """Sends a request, and returns the answer. `key`: the Idempotency-Key. `limit`: seconds that it may
+        """Sends a request, and returns the answer. `key`: the Idempotency-Key. `limit`: seconds that this may
         take. Raises InferenceError."""
         ...
 
     async def result(self, task: str, wait: float, client_id: str | None) -> Response:
-        """Returns where a task stands; the server may wait so many seconds for its end."""
+        """Returns what the server says of a task. `wait`: the server may wait so many seconds for its end.
+        `client_id`: whose task it is. Raises InferenceError."""
         ...
 
     async def close(self) -> None: ...
 
 
 class HttpRoad:
-    """Implements `Road` over HTTP/1.1. `head`: of requests, up to where they differ. `results`: where results
-    of tasks are."""
+    """Implements `Road` over HTTP/1.1. `head`: the part of the head that all requests share. `results`: the path
+    under which the results of tasks are."""
 
     def __init__(self, connections: Connections, head: bytes, results: str) -> None:
         self.loop = connections.loop

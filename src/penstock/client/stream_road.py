@@ -1,8 +1,8 @@
-"""Requests over WebSocket: many under way on one connection, each answered as soon as it is ready.
-`AsyncClient` sends by it if it is made with `transport="websocket"` (`async_client.py`).
+"""The road over WebSocket: many requests under way on one connection, each answered as soon as it is ready.
+`AsyncClient` makes a `StreamRoad` for `transport="websocket"` (`async_client.py`).
 
 A connection is opened with the first request, and another one when one is full, has ended or has said good-bye.
-What WebSocket is, the library `websockets` knows; it comes with the extra `ws`.
+The library `websockets` reads and writes the frames; it comes with the extra `ws`.
 """
 
 import asyncio
@@ -51,11 +51,11 @@ class Socket(asyncio.Protocol):
         self._protocol = ClientProtocol(parse_uri(url), max_size=None)
         self._fields = fields
         self._transport: asyncio.Transport
-        self._parts: list[bytes] = []  # of a message that comes in several frames
-        self.answers: Answers = {}
+        self._parts: list[bytes] = []  # what has come so far of a message in several frames
+        self.answers: Answers = {}  # by the number of the request
         self.opened: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[None] = loop.create_future()
-        self.takes_more = True
+        self.takes_more = True  # whether further requests may be sent on this connection
 
     @property
     def has_room(self) -> bool:
@@ -158,7 +158,7 @@ class Socket(asyncio.Protocol):
 
 
 class StreamRoad:
-    """Implements `Road`."""
+    """Implements `Road` over WebSocket."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class StreamRoad:
         fields: dict[str, str],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """`url`: with ws:// or wss://."""
+        """`url`: with ws:// or wss://. `fields`: the header fields of the request that opens a connection."""
         self.loop = loop
         self._host, self._port, self._tls = host, port, tls
         self._url, self._fields = url, fields

@@ -64,10 +64,10 @@ class Client:
 
         self._make = make
         self._client = make()
-        self._own: OwnLoop | None = None
-        self._process = 0  # a loop does not outlive a fork
+        self._own: OwnLoop | None = None  # None until the first request
+        self._process = 0  # the process in which the loop runs: a thread does not live on in a fork
         self._lock = Lock()
-        self._end: weakref.finalize[..., Client] | None = None
+        self._end: weakref.finalize[..., Client] | None = None  # stops the thread when nobody has the client
         self._closed = False
 
     @overload

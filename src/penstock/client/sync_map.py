@@ -19,6 +19,7 @@ T = TypeVar("T")
 
 AT_ONCE = 64  # inputs that go over together
 
+# Begins a workload, which calls the function that it is given at the end of each input.
 Start = Callable[[Callable[[Ended[I, T]], None]], Workload[I, T]]
 
 
@@ -46,10 +47,10 @@ class Mapped(Generic[I, T]):
         self._start = start
         self._source = iter(inputs)
         self._workload: Workload[I, T] | None = None
-        self._closed = False
-        self._unsent: list[tuple[int, I]] = []
-        self._back: SimpleQueue[list[Ended[I, T]]] = SimpleQueue()
-        self._ended: list[Ended[I, T]] = []  # in the loop's thread: what goes back next
+        self._closed = False  # whether nothing more is sent or given
+        self._unsent: list[tuple[int, I]] = []  # inputs that go over to the loop together
+        self._back: SimpleQueue[list[Ended[I, T]]] = SimpleQueue()  # what came back from the loop
+        self._ended: list[Ended[I, T]] = []  # what goes back next; only the loop's thread uses it
         self._progress = progress_for(progress, total)
 
     @property
@@ -134,13 +135,14 @@ class Mapped(Generic[I, T]):
         return self._start(self._came)
 
     def _push(self, inputs: list[tuple[int, I]]) -> None:
-        """In the loop's thread."""
+        """Called in the loop's thread with the inputs that have gone over."""
         if self._workload is not None and not self._closed:
             for index, value in inputs:
                 self._workload.push(index, value)
 
     def _came(self, ended: Ended[I, T]) -> None:
-        """In the loop's thread: whatever ends in one turn goes back together."""
+        """Called in the loop's thread when an input has ended. All that end in one turn of the loop go back
+        together."""
         if not self._ended:
             self._own.loop.call_soon(self._give_back)
         self._ended.append(ended)

@@ -1,5 +1,5 @@
-"""The requests of a `map`, under way in an event loop. `async_map.py` and `sync_map.py` push inputs into it,
-and are told how each ended.
+"""The requests of a `map`, under way in an event loop. `async_client.py` makes a `Workload`; `async_map.py` and
+`sync_map.py` push inputs into it, and are told how each ended.
 
 An input is tried again as `retries.py` says. But a refusal because of load or of a quota (503, 429) is no failure
 here: it slows down the whole map (`pace.py`), and the input waits its turn. Only when that has gone on for
@@ -29,17 +29,18 @@ NO_WAIT_SAID = 1.0  # seconds to wait after a refusal that does not say how long
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How a map goes about it."""
+    """What the requests of one map go by."""
 
     concurrency: int
     timeout: float | None  # seconds for each try
-    patience: float  # seconds an input may be refused, or find no server
+    patience: float  # seconds for which an input may be refused, or find no server
     retries: Retries
-    new_key: Callable[[], str]
+    new_key: Callable[[], str]  # returns an Idempotency-Key that no other request has
 
 
 class Workload(Generic[I, T]):
-    """`ask`: makes the request of an input. `told`: is told how each input ended."""
+    """The inputs of one map that were handed out. `ask` makes the request of an input; `told` is called with the
+    end of each."""
 
     def __init__(
         self,
@@ -50,14 +51,15 @@ class Workload(Generic[I, T]):
     ) -> None:
         self._road, self._terms, self._ask, self._told = road, terms, ask, told
         self._loop = road.loop
-        self._todo: deque[tuple[int, I]] = deque()
+        self._todo: deque[tuple[int, I]] = deque()  # inputs that no request was made of yet
         self._pace = Pace(terms.concurrency)
-        self._under_way = 0
-        self._held_back: deque[asyncio.Future[None]] = deque()  # those who wait for others to end
-        self._lines: set[asyncio.Task[None]] = set()
-        self.retried = 0
+        self._under_way = 0  # how many requests are under way
+        self._held_back: deque[asyncio.Future[None]] = deque()  # requests that wait for others to end
+        self._lines: set[asyncio.Task[None]] = set()  # each sends one request after the other
+        self.retried = 0  # how many requests were sent again
 
     def push(self, index: int, value: I) -> None:
+        """Takes in the next input. `index`: of the input, from 0."""
         self._todo.append((index, value))
         if len(self._lines) < self._terms.concurrency:
             line = self._loop.create_task(self._work())
@@ -73,7 +75,7 @@ class Workload(Generic[I, T]):
         await asyncio.gather(*lines, return_exceptions=True)
 
     async def _work(self) -> None:
-        """One line of requests, one after the other, while there are inputs."""
+        """Sends one request after the other, while there are inputs."""
         while self._todo:
             index, value = self._todo.popleft()
             began = self._loop.time()
@@ -91,7 +93,7 @@ class Workload(Generic[I, T]):
         tries = waits = 0
         wait: float | None
         while True:
-            await self._turn()
+            await self._until_allowed()
             self._under_way += 1
             try:
                 answer = await asking.once(self._road, self._terms.timeout)
@@ -122,11 +124,11 @@ class Workload(Generic[I, T]):
             self.retried += 1
             await asyncio.sleep(wait)
 
-    async def _turn(self) -> None:
+    async def _until_allowed(self) -> None:
         """Waits until another request may go out."""
         while not self._pace.allows(self._under_way, now := self._loop.time()):
             if now < self._pace.until:
-                # Those who waited do not come back all at once.
+                # The requests that wait until then do not go out all at once.
                 await asyncio.sleep((self._pace.until - now) * (1.0 + random() / 10.0))
             else:
                 waiter: asyncio.Future[None] = self._loop.create_future()
@@ -134,7 +136,7 @@ class Workload(Generic[I, T]):
                 await waiter
 
     def _let_in(self) -> None:
-        """One has ended: as many as now may are woken."""
+        """Wakes as many of the requests that wait as may be sent, now that one has ended."""
         room = int(self._pace.limit) - self._under_way
         while room > 0 and self._held_back:
             waiter = self._held_back.popleft()

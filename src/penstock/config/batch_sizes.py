@@ -1,5 +1,6 @@
 """The sizes that a model's batches may have, as a value of the configuration: a word, or a list. It is the type of
-the key `batch_sizes` in a model's section (`sections.py`), which `load` reads and `penstock check` shows."""
+the key `batch_sizes` in a model's section (`sections.py`), which `load` reads and `penstock check` shows. What a
+worker announces is checked by it too (`cluster/announcements.py`)."""
 
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ _SIZE = Whole(1, LARGEST_BATCH)
 
 @dataclass(frozen=True, slots=True)
 class BatchSizes:
-    """A word, or a list of sizes, which are kept in ascending order and each once."""
+    """Implements `kinds.Kind` for a word or a list of sizes, which are kept in ascending order and each once."""
 
     wanted: str = f'"any", "powers" or a list of sizes from 1 to {LARGEST_BATCH}, such as [1, 2, 4, 8]'
 
@@ -25,7 +26,7 @@ class BatchSizes:
         return tuple(sorted({_SIZE.take(size) for size in value}))
 
     def read(self, text: str) -> str | tuple[int, ...]:
-        """`any`, `powers`, `1,2,4,8` or `[1, 2, 4, 8]`."""
+        """Reads `any`, `powers`, `1,2,4,8` or `[1, 2, 4, 8]`."""
         word = text.strip()
         if word in (ANY, POWERS):
             return word

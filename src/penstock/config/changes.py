@@ -47,6 +47,8 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
+    """What became of a configuration that was read again."""
+
     config: Config  # what is in force now
     taken: list[Changed]
     need_restart: list[str]  # keys of settings that have changed and are not in force; or of a whole table
@@ -62,9 +64,12 @@ def changes(old: Config, new: Config) -> Changes:
 
 
 class _Merge:
+    """Works out, section by section, what is in force."""
+
     def __init__(self, old: Config, new: Config) -> None:
         self._old, self._new = old, new
-        # A queue has a place for each tier, so the tiers and their order stay. Whose tier is which stays with them.
+        # Queues are made for the tiers that there are at the start, so the tiers and their order stay. If they
+        # would change, the tiers of tenants stay too.
         self._same_tiers = _order(old.tiers) == _order(new.tiers)
         self.taken: list[Changed] = []
         self.need_restart: list[str] = []
@@ -74,7 +79,7 @@ class _Merge:
         return merged
 
     def sources(self) -> Mapping[str, str]:
-        """Where each value in force came from."""
+        """Returns where each value in force came from."""
         stays = tuple(self.need_restart)
 
         def is_old(key: str) -> bool:
@@ -84,7 +89,7 @@ class _Merge:
         return {key: source for key, source in self._new.sources.items() if not is_old(key)} | kept
 
     def _section(self, old: Any, new: Any, above: KeyPath) -> Any:
-        """One section as it is in force."""
+        """Returns one section as it is in force. `above`: where the section stands."""
         values: dict[str, Any] = {}
         for name, item in items(type(old)).items():
             here, was, now = (*above, name), getattr(old, name), getattr(new, name)
@@ -109,7 +114,8 @@ class _Merge:
     def _tables(
         self, section: type[Any], old: Mapping[str, Any], new: Mapping[str, Any], above: KeyPath
     ) -> Iterator[tuple[str, Any]]:
-        """The tables that users name. Tenants may come and go; a model or a tier is there from the start."""
+        """Yields the tables that users name, as they are in force. Tenants may come and go; a model or a tier is
+        there from the start."""
         come_and_go = above == ("tenants",) and self._same_tiers
         for name in [*old, *(each for each in new if each not in old)]:
             here = (*above, name)
@@ -131,7 +137,7 @@ class _Merge:
 
 
 def _pattern(section: KeyPath) -> str:
-    """The name of a section in `CHANGEABLE`."""
+    """Returns the name of a section in `CHANGEABLE`."""
     match section:
         case ("tiers", "levels", _):
             return "tiers.levels.*"
@@ -142,5 +148,5 @@ def _pattern(section: KeyPath) -> str:
 
 
 def _order(tiers: Tiers) -> list[str]:
-    """The names of the tiers, the best first."""
+    """Returns the names of the tiers, the best first."""
     return sorted(tiers.levels, key=lambda name: tiers.levels[name].rank)

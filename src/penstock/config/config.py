@@ -1,5 +1,5 @@
 """The whole configuration: built once by `load`, never changed, and able to say where each value came from.
-`roles`, `cluster` and `from_config` read it; `penstock check` prints `explain`."""
+`roles`, `cluster`, `from_config`, `server` and the commands read it; `penstock check` prints `explain`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -43,6 +43,8 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Config:
+    """All settings: one field for each section of penstock.toml."""
+
     server: Server = Server()  # noqa: RUF009 - all sections are frozen
     api: Api = Api()  # noqa: RUF009
     doors: Doors = Doors()  # noqa: RUF009
@@ -65,11 +67,11 @@ class Config:
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def source(self, key: str) -> str:
-        """Where the value of a dotted key came from."""
+        """Returns where the value of a dotted key came from."""
         return self.sources.get(key, DEFAULT)
 
     def explain(self) -> Iterator[Setting]:
-        """Every setting with the value in force, section by section, for `penstock check`."""
+        """Yields every setting with the value in force, section by section, for `penstock check`."""
         return self._explain(self, ())
 
     def _explain(self, section: Any, above: KeyPath) -> Iterator[Setting]:
@@ -91,7 +93,8 @@ class Config:
                         yield from self._explain(inner, (*here, chosen))
 
     def _in_force(self, path: KeyPath, value: Any, source: str) -> tuple[Any, str]:
-        """A value and its source; for a time limit that is not set, those of the setting that it follows."""
+        """Returns a value and its source; for a time limit that is not set, those of the setting that it
+        follows."""
         if path in (MAX_CLIENT, FIRST_BATCH):
             limit = "request" if path == MAX_CLIENT else "processing"
             least = decide(self.timeouts, self.models, None, limit)
@@ -108,9 +111,9 @@ class Config:
         return seconds, source if self.source(key) == DEFAULT else f"follows {key}"
 
     def timeouts_of(self, model: str | None) -> TimeLimits:
-        """The time limits of a model. For None: those of a model that sets none itself."""
+        """Returns the time limits of a model. For None: those of a model that sets none itself."""
         return time_limits(self.timeouts, self.models, model)
 
     def responds_async(self, model: Model) -> bool:
-        """Whether a request to this model becomes a task, unless its client asks otherwise."""
+        """Returns whether a request to this model becomes a task, unless its client asks otherwise."""
         return (model.respond or self.api.respond) == "async"

@@ -1,5 +1,6 @@
-"""Checks that look at several settings together. `load` calls it when all sections are built, and refuses
-contradictions. `penstock check` and the servers report doubts: settings that are allowed, and probably not meant.
+"""Checks that look at several settings together. `load` has contradictions refused when all sections are built, and
+`changes` when a server would take over other settings. `penstock check` and the commands of servers report doubts:
+settings that are allowed, and probably not meant. Pure.
 """
 
 import re
@@ -80,6 +81,7 @@ def _webhook_contradictions(webhooks: Webhooks) -> Iterator[tuple[str, str]]:
 
 
 def is_http_url(text: str) -> bool:
+    """Returns whether a text is a URL of http or https with a host."""
     try:
         parts = urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -146,7 +148,7 @@ def _model_contradictions(name: str, model: Model) -> Iterator[tuple[str, str]]:
 
 
 def doubts(config: Config, *, over_redis: bool = False) -> list[str]:
-    """One line for each setting that is allowed and probably not meant.
+    """Returns a line for each setting that is allowed and probably not meant.
 
     `over_redis`: Redis is used for certain. Otherwise doubts about Redis are told if the configuration names it.
     """
@@ -177,7 +179,8 @@ def _common_doubts(config: Config) -> Iterator[str]:
 
 
 def _time_doubts(config: Config, name: str, *, over_redis: bool) -> Iterator[str]:
-    """Settings that leave a request no time for a second worker when its first one hangs or dies."""
+    """Yields doubts about settings that leave a request no time for a second worker when its first one hangs or
+    dies."""
     limits = config.timeouts_of(name)
     queue, processing, request = (_said(config, name, limit) for limit in PARTS)
     requests = {request: limits.request}
@@ -205,7 +208,7 @@ def _time_doubts(config: Config, name: str, *, over_redis: bool) -> Iterator[str
 
 
 def _said(config: Config, name: str, limit: str) -> str:
-    """A time limit as a doubt names it: the key that sets it, and its value; or the key that it follows."""
+    """Returns a time limit as a doubt names it: the key that sets it, and its value; or the key that it follows."""
     seconds, key = decide(config.timeouts, config.models, name, limit)
     if key.endswith((f".{limit}", f".{limit}_timeout")):
         return f"{key} ({write_duration(seconds)})"

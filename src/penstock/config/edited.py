@@ -35,30 +35,31 @@ def edited(text: str, values: Mapping[KeyPath, object]) -> str:
 
 
 def _with(text: str, path: KeyPath, value: object) -> str:
+    """Returns the text with one value changed or added."""
     known, lines = key_lines(text), text.split("\n")
     if path in known:
-        place = known[path] - 1
-        if found := _KEY.match(lines[place]):
-            lines[place] = found[0] + toml(value) + _after(lines[place], found.end())
+        row = known[path] - 1
+        if found := _KEY.match(lines[row]):
+            lines[row] = found[0] + toml(value) + _after(lines[row], found.end())
         return "\n".join(lines)
     line = f"{dotted(path[-1:])} = {toml(value)}"
     if path[:-1] in known:
-        place = known[path[:-1]]
-        ending = "\r" if lines[place - 1].endswith("\r") else ""
-        return "\n".join([*lines[:place], line + ending, *lines[place:]])
+        row = known[path[:-1]]
+        ending = "\r" if lines[row - 1].endswith("\r") else ""
+        return "\n".join([*lines[:row], line + ending, *lines[row:]])
     between = "\n" if text and not text.endswith("\n") else ""
     return f"{text}{between}\n[{dotted(path[:-1])}]\n{line}\n"
 
 
 def _after(line: str, begin: int) -> str:
     """Returns what stands after the value that begins there: a comment with the space before it, mostly nothing."""
-    for place in (found.start() for found in re.finditer("#", line[begin:])):
-        value = line[begin : begin + place]
+    for at in (found.start() for found in re.finditer("#", line[begin:])):
+        value = line[begin : begin + at]
         try:
             tomllib.loads(f"x = {value}")
         except tomllib.TOMLDecodeError:
             continue  # a # inside a text
-        return value[len(value.rstrip()) :] + line[begin + place :]
+        return value[len(value.rstrip()) :] + line[begin + at :]
     return "\r" if line.endswith("\r") else ""
 
 

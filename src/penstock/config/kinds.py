@@ -1,8 +1,9 @@
 """Kinds of values: how each is read from a file or from text, refused, and written again.
 
-A field in `sections` has its kind in its annotation, so that a key is described once:
-`port: Annotated[int, Whole(0, 65535)] = 8000`. `load` calls `take` and `read`; `penstock check` shows what `write`
-returns.
+A field in `sections` has its kind in its annotation, so that a key is described once: `port: Annotated[int,
+Whole(0, 65535)] = 8000`. All classes but `Kind` implement `Kind`. `load` calls `take` and `read`; `penstock check`
+shows what `write` returns. What a worker announces of its model is checked by them too
+(`cluster/announcements.py`). Pure.
 """
 
 import json
@@ -28,7 +29,8 @@ TRUE_WORDS, FALSE_WORDS = ("true", "1", "yes", "on"), ("false", "0", "no", "off"
 
 
 class Kind(Protocol):
-    """`take` and `read` raise ValueError. `wanted` completes the sentence "must be …" of a refusal."""
+    """What a key's value may be. `take` and `read` raise ValueError. `wanted` completes the sentence "must be …" of
+    a refusal."""
 
     @property
     def wanted(self) -> str: ...
@@ -42,12 +44,14 @@ class Kind(Protocol):
         ...
 
     def write(self, value: Any) -> str:
-        """The value as TOML."""
+        """Returns the value as TOML."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
+    """A number within bounds."""
+
     low: float = 0
     high: float = inf
     above: bool = False  # `low` itself is not allowed
@@ -74,6 +78,8 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
+    """A whole number within bounds."""
+
     low: int = 0
     high: int | None = None
 
@@ -142,6 +148,8 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
+    """Yes or no."""
+
     wanted: str = "true or false"
 
     def take(self, value: object) -> bool:
@@ -161,7 +169,9 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    empty: bool = False
+    """A text."""
+
+    empty: bool = False  # whether it may be empty
 
     @property
     def wanted(self) -> str:
@@ -181,6 +191,8 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
+    """One of a few whole numbers."""
+
     numbers: tuple[int, ...]
 
     @property
@@ -201,6 +213,8 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
+    """One of a few words."""
+
     words: tuple[str, ...]
     or_function: bool = False  # also "module:function" and "file.py:function" are allowed
 
@@ -241,7 +255,7 @@ class Ids:
         return ids
 
     def read(self, text: str) -> tuple[str, ...]:
-        """`0,1` or `["0", "1"]`."""
+        """Reads `0,1` or `["0", "1"]`."""
         if text.strip().startswith("["):
             return self.take(json.loads(text))
         return self.take(text.split(",") if text.strip() else [])
@@ -280,7 +294,7 @@ class InputsOrNone:
         return tuple(value)
 
     def read(self, text: str) -> tuple[object, ...] | None:
-        """JSON, a word for no, or a text as it stands."""
+        """Reads JSON, a word for no, or a text as it stands."""
         if text.strip().lower() in FALSE_WORDS:
             return None
         return self.take(json.loads(text) if text.lstrip()[:1] in ("[", "{", '"') else text)
@@ -355,7 +369,7 @@ class Headers:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Names and texts that describe something, for everybody to see."""
+    """Names and texts that describe something, and are no secret."""
 
     wanted: str = 'names and texts, such as { "deployment.environment.name" = "test" }'
 
@@ -375,7 +389,7 @@ class Labels:
 
 
 def is_plain(value: object) -> bool:
-    """Whether both JSON and TOML can hold the value."""
+    """Returns whether both JSON and TOML can hold the value."""
     if isinstance(value, dict):
         return all(is_plain(item) for item in value.values())
     if isinstance(value, list):

@@ -16,10 +16,11 @@ from penstock.config.toml import KeyPath, dotted, key_lines, toml
 from penstock.errors import UserMistake
 
 PREFIX = "PENSTOCK_"
+# Variables that begin with PREFIX and are no settings.
 READ_ELSEWHERE = (
     "PENSTOCK_CONFIG",  # read by the command line itself
-    "PENSTOCK_DEBUG",  # likewise
-    "PENSTOCK_ADMIN",  # likewise
+    "PENSTOCK_DEBUG",  # read by the command line itself
+    "PENSTOCK_ADMIN",  # read by the command line itself
     "PENSTOCK_API_KEY",  # read by the client
     "PENSTOCK_SLOT",  # set for a user's function
 )
@@ -44,7 +45,8 @@ class Given:
 
 
 def read_file(file: Path, section: type[Any]) -> Tree:
-    """The values of a file. Raises UserMistake for tables and keys that do not exist."""
+    """Returns the values of a file. `section`: the class that says what may be in it. Raises UserMistake, also for
+    tables and keys that do not exist."""
     try:
         text = file.read_text(encoding="utf-8-sig")
         content = tomllib.loads(text)
@@ -67,7 +69,7 @@ def read_file(file: Path, section: type[Any]) -> Tree:
 def _plant(
     content: Mapping[str, object], section: type[Any], above: KeyPath, line_of: Callable[[KeyPath], str]
 ) -> Tree:
-    """One table of a file as a tree. `section`: what may be in it; `above`: where it stands in the file."""
+    """Returns one table of a file as a tree. `section`: what may be in it; `above`: where it stands in the file."""
     known, tree = items(section), Tree()
     for name, value in content.items():
         here = (*above, name)
@@ -90,7 +92,8 @@ def _plant(
 
 
 def _deeper(name: str, value: object, known: Mapping[str, Item], above: KeyPath) -> str:
-    """A hint for a section that belongs one level below: [tiers.levels.x] for [tiers.x]."""
+    """Returns a hint for a section that belongs one level below, such as [tiers.levels.x] for [tiers.x]; else
+    empty."""
     under = [key for key, item in known.items() if isinstance(item, NamedTables)]
     if not above or len(under) != 1 or not isinstance(value, dict):
         return ""
@@ -106,7 +109,7 @@ def _table(value: object, here: KeyPath, line_of: Callable[[KeyPath], str]) -> d
 
 
 def variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Penstock's settings in the environment."""
+    """Returns Penstock's settings in the environment."""
     return {
         name: value
         for name, value in sorted(environ.items())
@@ -117,7 +120,8 @@ def variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def variable(path: KeyPath) -> str:
-    """The environment's name for a key: models.my-model.max_batch is PENSTOCK_MODELS_MY_MODEL_MAX_BATCH."""
+    """Returns the environment's name for a key: PENSTOCK_MODELS_MY_MODEL_MAX_BATCH for
+    models.my-model.max_batch."""
     return PREFIX + re.sub(r"[^A-Z0-9]", "_", "_".join(path).upper())
 
 
@@ -167,7 +171,7 @@ _CALLED = {
 
 
 def option(key: str) -> str:
-    """The command line's option for a key: --port, --max-batch, --retries-attempts."""
+    """Returns the command line's option for a key, such as --port, --max-batch or --retries-attempts."""
     if key in _CALLED:
         return _CALLED[key]
     section, _, name = key.rpartition(".")

@@ -1,7 +1,7 @@
 """Builds one `Config` from a file, the environment and the command line, or says in one line what is wrong.
 
-The command line wins over the environment (PENSTOCK_…), that over the file, and that over the default. The commands
-call `load`, and nothing else in Penstock decides this order.
+The command line wins over the environment (PENSTOCK_…), that over the file, and that over the default. Nothing else
+in Penstock decides this order. The commands call `load`, and so does `told.py`. The file is read here.
 """
 
 import re
@@ -37,7 +37,8 @@ ONE_MODEL = "model"  # begins keys such as model.max_batch, of the only model or
 
 
 def find_file(chosen: Path | None, environ: Mapping[str, str]) -> Path | None:
-    """The file to load: the one chosen, else PENSTOCK_CONFIG, else penstock.toml if it is here."""
+    """Returns the file to load: the one chosen, else PENSTOCK_CONFIG, else penstock.toml if it is here; else
+    None."""
     if chosen is not None:
         return chosen
     if named := environ.get("PENSTOCK_CONFIG"):
@@ -72,7 +73,7 @@ def load(file: Path | None, environ: Mapping[str, str], overrides: Mapping[str, 
 
 
 def _with_usual_levels(tree: Tree) -> Tree:
-    """The tree with the usual tiers, unless the file names tiers: then it names all of them."""
+    """Returns the tree with the usual tiers, unless the file names tiers: then it names all of them."""
     usual = {
         name: {key: Given(value, DEFAULT) for key, value in asdict(level).items() if value is not None}
         for name, level in Tiers().levels.items()
@@ -82,7 +83,7 @@ def _with_usual_levels(tree: Tree) -> Tree:
 
 
 def _is_endpoint(key: str) -> bool:
-    """Whether a variable or an option says where traces go."""
+    """Returns whether a variable or an option says where traces go."""
     return key in (variable(TRACES_GO), dotted(TRACES_GO))
 
 
@@ -94,7 +95,7 @@ def _a_worker_for_each_gpu(model: Tree, path: KeyPath) -> None:
 
 
 def _one_model(models: list[str], settings: Mapping[str, str], options: Mapping[str, object]) -> str | None:
-    """The name of the model that model.* and PENSTOCK_MODEL_* mean; None if none of these is set."""
+    """Returns the name of the model that model.* and PENSTOCK_MODEL_* mean; None if none of these is set."""
     spoken = [option(key) for key in options if key.startswith(f"{ONE_MODEL}.")]
     spoken += [name for name in settings if name.startswith(variable((ONE_MODEL, "")))]
     if not spoken:
@@ -122,7 +123,7 @@ def _one_model(models: list[str], settings: Mapping[str, str], options: Mapping[
 
 
 def name_after(target: str) -> str:
-    """A name for a model that has none: its function, its name at an endpoint, its host, or `sim`."""
+    """Returns a name for a model that has none: its function, its name at an endpoint, its host, or `sim`."""
     url, _, query = target.partition("?")
     if target.startswith(("grpc://", "grpcs://", "oip+")):
         name = url.rpartition("/")[2]
@@ -144,14 +145,15 @@ def _host(url: str) -> str:
 
 
 def _names_of_keys(tree: Tree, model: str | None) -> dict[KeyPath, KeyPath]:
-    """Every key by its own path, and keys of the model that model.* means by that path too."""
+    """Returns every key by its own path, and the keys of the model that model.* means by that path too."""
     paths = list(key_paths(Config, tree))
     short = {(ONE_MODEL, *path[2:]): path for path in paths if path[:2] == ("models", model)}
     return short | {path: path for path in paths}
 
 
 def _values(section: type[Any], tree: Tree, above: KeyPath, sources: dict[str, str]) -> dict[str, Any]:
-    """The arguments of a section. What the tree does not have is left to its default."""
+    """Returns the arguments of a section, and notes in `sources` where they came from. What the tree does not have
+    is left to its default."""
     values: dict[str, Any] = {}
     for name, item in items(section).items():
         here = (*above, name)

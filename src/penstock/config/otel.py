@@ -64,7 +64,8 @@ def lay_otel(tree: Tree, environ: Mapping[str, str], *, traces: bool) -> None:
 
 
 def _endpoint(said: Mapping[str, str]) -> Given | None:
-    """Where traces go. The variable for traces alone is the whole address; to the other one a path is added."""
+    """Returns where traces go; None if no variable says so. The variable for traces alone is the whole address; to
+    the other one a path is added."""
     name = f"{FOR_TRACES}ENDPOINT"
     if name in said:
         whole = said[name]
@@ -123,7 +124,8 @@ def _lay_others(tracing: Tree, said: Mapping[str, str]) -> None:
 
 
 def _of(said: Mapping[str, str], rest: str) -> tuple[str, str]:
-    """The variable for traces if it is set, else the one for all signals; its name and its value."""
+    """Returns the name and the value of the variable for traces if it is set, else those of the one for all
+    signals."""
     name = f"{FOR_TRACES}{rest}"
     if name not in said:
         name = f"{FOR_ALL}{rest}"
@@ -137,8 +139,8 @@ def _milliseconds(name: str, value: str) -> str:
 
 
 def _pairs(name: str, value: str) -> dict[str, str]:
-    """`a=1,b=2`, with percent signs where a character would be in the way. A value may be a secret, so no message
-    shows it."""
+    """Reads `a=1,b=2`, with percent signs where a character would be in the way. A value may be a secret, so no
+    message shows it."""
     found = {}
     for pair in value.split(","):
         key, equals, text = pair.partition("=")

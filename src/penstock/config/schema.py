@@ -40,7 +40,7 @@ Item = Key | Table | NamedTables
 
 
 def items(section: type[Any]) -> Mapping[str, Item]:
-    """The keys and tables of a section, in the order they are written there."""
+    """Returns the keys and tables of a section, in the order they are written there."""
     hints = get_type_hints(section, include_extras=True)
     found: dict[str, Item] = {}
     for each in fields(section):
@@ -56,7 +56,7 @@ def items(section: type[Any]) -> Mapping[str, Item]:
 
 
 def key_paths(section: type[Any], content: Mapping[str, Any], above: KeyPath = ()) -> Iterator[KeyPath]:
-    """Every key that could be set, given the names that `content` uses for its tables."""
+    """Yields every key that could be set, given the names that `content` uses for its tables."""
     for name, item in items(section).items():
         here, inside = (*above, name), content.get(name, {})
         match item:
@@ -70,7 +70,7 @@ def key_paths(section: type[Any], content: Mapping[str, Any], above: KeyPath = (
 
 
 def did_you_mean(word: str, known: Mapping[str, object] | list[str], common: int = 0) -> str:
-    """A clause for the end of a refusal, if a known word is similar. `common`: how many characters at the beginning
-    all known words share; these are not compared."""
+    """Returns a clause for the end of a refusal; empty unless a known word is similar. `common`: how many
+    characters at the beginning all known words share; these are not compared."""
     close = get_close_matches(word[common:], [each[common:] for each in known], n=1)
     return f"; did you mean '{word[:common]}{close[0]}'?" if close else ""

@@ -55,9 +55,8 @@ class Server:
     admin_port: Port = 9000
     # Empty: the admin plane asks for no token.
     admin_token: Annotated[str, Secret()] = field(default="", repr=False)
-    admin_hosts: Annotated[
-        tuple[str, ...], Ids()
-    ] = ()  # names that lead to the admin plane, if it has no token
+    # Names that lead to the admin plane, if it has no token.
+    admin_hosts: Annotated[tuple[str, ...], Ids()] = ()
     drain: SpanOrNone = 30.0  # on SIGTERM, the longest wait for accepted requests
     drain_grace: SpanOrNone = 0.0  # before draining: not ready but serving, until load balancers have noticed
     max_connections: Positive = 65536
@@ -65,9 +64,8 @@ class Server:
     log_level: Annotated[str, Choice(("debug", "info", "warning", "error"))] = "info"
     log_format: Annotated[str, Choice(("auto", "json", "text"))] = "auto"  # auto: text on a terminal
     log_requests: Annotated[float, Number(0, 1)] = 0.0  # the share of requests that get a line in the log
-    zone: FreeText = (
-        ""  # where a process over Redis stands: its batches stay there while that zone can do them
-    )
+    # Where a process over Redis stands: its batches stay there while that zone can do them.
+    zone: FreeText = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,7 @@ class Api:
 
     # With async, every request is answered 202 with a task_id, as if it had said `Prefer: respond-async`.
     respond: Annotated[str, Choice(("sync", "async"))] = "sync"
-    # Of an answer that says SERVICE_OVERLOADED. 429 is for load balancers that take out a server which answers 5xx.
+    # The status of SERVICE_OVERLOADED. 429 is for load balancers that take out a server which answers 5xx.
     overload_status: Annotated[int, OneOf((503, 429))] = 503
 
 
@@ -219,7 +217,7 @@ class Autoscaler:
     idle: Span = 600.0  # with `minimum` 0: without a request for this long, the last worker goes
     start: Span = 30.0  # how long a start is believed to take, until one was measured
     interval: Span = 1.0  # from one look to the next
-    models: Annotated[tuple[str, ...], Ids()] = ()  # whose workers; empty: all models of the installation
+    models: Annotated[tuple[str, ...], Ids()] = ()  # whose workers are counted; empty: those of all models
     act: Annotated[str, Choice(("tell", "kubernetes", "command"))] = "tell"
     deployment: FreeText = ""  # for Kubernetes: the Deployment of the workers
     namespace: FreeText = ""  # of the Deployment; empty: that of the autoscaler's own pod
@@ -344,13 +342,16 @@ class Tiers:
     lowest_share: Annotated[float, Number(0, 1, above=True)] = 0.7  # of the capacity, for the lowest tier
     # How many may wait before the lowest tier is refused.
     warning: Annotated[float, Number(above=True)] = 100.0
-    critical: Annotated[float, Number(above=True)] = 500.0  # before all but the best tier are refused
+    # How many may wait before all but the best tier are refused.
+    critical: Annotated[float, Number(above=True)] = 500.0
     reference_rps: Annotated[float, Number(above=True)] = 320.0
     levels: Mapping[str, Level] = field(default_factory=_usual_levels)
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
+    """A tenant with a section of its own."""
+
     tier: Annotated[str | None, Text()] = None  # None: the default tier
 
 
@@ -383,7 +384,7 @@ class GrpcEndpoint:
     shape: Annotated[str, Choice(("auto", "[n]", "[n,1]"))] = "auto"  # auto: as the model describes itself
     version: FreeText = ""  # of the model to ask for; empty: the server's choice
     headers: Annotated[Mapping[str, str], Headers()] = field(default_factory=dict, repr=False)
-    ca_file: FreeText = ""  # who may vouch for it; empty: whom gRPC trusts by itself
+    ca_file: FreeText = ""  # who signs for a grpcs:// endpoint; empty: whom gRPC trusts by itself
     client_certificate: FreeText = ""
     client_key: FreeText = ""  # empty: it is in the certificate's file
     server_name: FreeText = ""  # the name in its certificate; empty: the host
@@ -435,7 +436,7 @@ class Model:
 
     @property
     def protocol(self) -> str:
-        """What it is reached by: `http` or `grpc`, with or without TLS; empty if the target is no URL."""
+        """How the target is reached: `http` or `grpc`, with or without TLS; empty if it is no URL."""
         scheme, found, _ = self.target.partition("://")
         return ("grpc" if scheme in ("grpc", "grpcs") else "http") if found else ""
 

@@ -1,6 +1,6 @@
 """One time-out, and the limits that follow from it: half of it to queue, three quarters for a batch, all to answer.
-`Config` works out the limits of each model by it, the checks of the configuration look for contradictions in it,
-and a worker announces its model's limits by it.
+`config.py` works out the limits of each model here, `consistency.py` asks which setting decides a limit, and a
+worker announces its model's limits (`cluster/announcements.py`). Pure.
 
 A limit is decided by the first of these that is set:
 
@@ -30,13 +30,15 @@ class TimeLimits(NamedTuple):
 
 
 class Decided(NamedTuple):
+    """A limit, and what decided it."""
+
     seconds: float
-    key: str  # the dotted key that decided it
+    key: str  # the dotted key of the setting that decided it
 
 
 def decide(timeouts: Timeouts, models: Mapping[str, Model], name: str | None, limit: str) -> Decided:
-    """One limit of a model. If `name` is None: the limit for models that set no limit of their own. `limit` is one
-    of PARTS."""
+    """Returns one limit of a model. If `name` is None: the limit for models that set no limit of their own. `limit`
+    is one of PARTS."""
     model = None if name is None else models[name]
     if name is not None and model is not None:
         own: float | None = getattr(model, f"{limit}_timeout")
@@ -51,6 +53,7 @@ def decide(timeouts: Timeouts, models: Mapping[str, Model], name: str | None, li
 
 
 def time_limits(timeouts: Timeouts, models: Mapping[str, Model], name: str | None) -> TimeLimits:
+    """Returns all limits of a model. If `name` is None: those of a model that sets none itself."""
     queue, processing, request = (decide(timeouts, models, name, limit).seconds for limit in PARTS)
     first = None if name is None else models[name].first_batch_timeout
     return TimeLimits(
@@ -63,7 +66,8 @@ def time_limits(timeouts: Timeouts, models: Mapping[str, Model], name: str | Non
 
 
 def own_limits(timeouts: Timeouts, models: Mapping[str, Model], name: str) -> dict[str, float | None]:
-    """A model's limits as this configuration sets them, by their keys in a model; None for one that is not set.
+    """Returns a model's limits as this configuration sets them, by their keys in a model; None for one that is not
+    set.
 
     A worker announces them to other processes, which use their own [timeouts] for what is not set.
     """

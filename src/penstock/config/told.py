@@ -1,5 +1,5 @@
 """Makes a configuration of what a running server says of its own (`/internal/config`), as far as a simulation needs
-it. `penstock tune --from` does (`cli/tuned.py`)."""
+it. `cli/tuned.py` calls it for `penstock tune --from`. The settings go through a temporary file."""
 
 import tempfile
 import tomllib
@@ -15,8 +15,8 @@ NOT_NEEDED = ("http", "grpc", "warmup")  # of a model: how it is reached, and wh
 
 
 def told_config(settings: Iterable[Setting]) -> Config:
-    """Returns the configuration. Every value of a named tier is taken over, since a file that names tiers names all
-    of them; of everything else only what is not the default."""
+    """Returns the configuration. `settings`: as the server tells them. Every value of a named tier is taken over,
+    since a file that names tiers names all of them; of everything else only what is not the default."""
     document = "\n".join(f"{each.key} = {each.value}" for each in settings if _counts(each))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "told.toml")

@@ -1,6 +1,7 @@
 """What the standard library's reader of TOML lacks: the line of each key, and how a value is written.
 
-The other modules of this folder name the line of a mistake by it, and show values as they would stand in a file.
+The other modules of this folder name the line of a mistake by it, and show values as they would stand in a file; so
+do the commands that change a file (`cli/apply.py`, `cli/tune.py`). Pure.
 """
 
 import json
@@ -12,7 +13,7 @@ KeyPath = tuple[str, ...]
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
-    """The line on which each key and table of a valid document begins.
+    """Returns the line on which each key and table of a valid document begins.
 
     `tomllib` does not tell lines. But each statement of a document (a header, or a key and its value) is a document
     too. So lines are gathered until they parse, and the keys in them stand where the first of these lines is.
@@ -45,7 +46,7 @@ def _paths(content: Mapping[str, object], above: KeyPath = ()) -> Iterator[KeyPa
 
 
 def toml(value: object) -> str:
-    """A value as TOML, on one line."""
+    """Returns a value as TOML, on one line."""
     if isinstance(value, str):
         if '"' in value and "'" not in value and value.isprintable():
             return f"'{value}'"
@@ -64,7 +65,7 @@ def toml(value: object) -> str:
 
 
 def dotted(path: KeyPath) -> str:
-    """`models.x.max_batch`, with quotes where TOML needs them: `models."x.5".max_batch`."""
+    """Returns a path as one text such as `models.x.max_batch`, with quotes where TOML needs them."""
     return ".".join(_key(part) for part in path)
 
 

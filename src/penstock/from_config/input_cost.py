@@ -1,5 +1,6 @@
-"""What an input costs, if that can be told from its bytes. The desk of each model is given such a function, which
-the gateway calls with each request; a warm-up counts with it too."""
+"""What an input costs, if that can be told from its bytes. Whoever makes the desk of a model gives it such a
+function (`roles/model.py`, `cluster/announced_desks.py`), and the gateway calls it with each request. A warm-up
+counts with it too (`warm_up.py`), and `cluster/worker.py` asks whether a model has one. Pure."""
 
 from collections.abc import Callable
 
@@ -12,7 +13,7 @@ BYTES_PER_TOKEN = 4  # a rule of thumb for English text and common tokenizers; a
 
 def cost_of(kind: str) -> Callable[[bytes], float] | None:
     """Returns a function that gives the cost of an input. None for `requests`, where each input costs one, and for
-    a user's function, which runs elsewhere (`runtime/sizing.py`)."""
+    a user's function, which runs elsewhere (`runtime/sizing.py`). `kind`: what `cost` says of the model."""
     return {"bytes": _bytes, "characters": _characters, "tokens": _tokens}.get(kind)
 
 
@@ -21,8 +22,8 @@ def _bytes(payload: bytes) -> float:
 
 
 def _characters(payload: bytes) -> float:
-    """The characters of a JSON string; of other JSON, those of its text; of bytes that are not JSON, their
-    number."""
+    """Returns the number of characters of a JSON string. Of other JSON it counts the text, and of an input that is
+    not JSON the bytes."""
     if not is_json(payload):
         return _bytes(payload)
     if not payload.startswith(b'"'):

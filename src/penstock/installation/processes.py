@@ -1,5 +1,5 @@
 """Starts, reads and signals the processes of `penstock up`: each ends when we do, and its output never stops us.
-The supervisor starts all parts with it, and the store of its own."""
+`supervisor.py` uses it for all parts, and `own_store.py` for the store."""
 
 import asyncio
 import ctypes
@@ -42,9 +42,12 @@ async def printed(process: asyncio.subprocess.Process) -> AsyncIterator[str]:
 
 
 def send(process: asyncio.subprocess.Process, kind: signal.Signals) -> None:
+    """Sends a signal, unless the process has ended."""
     if process.returncode is None:
         process.send_signal(kind)
 
 
 def cause(code: int) -> str:
+    """Returns what ended a process, in words for people. `code`: its exit code; minus the signal if one killed
+    it."""
     return f"exit code {code}" if code >= 0 else signal.Signals(-code).name

@@ -1,5 +1,5 @@
 """Starts, watches and ends the processes of a whole installation on this machine, and its own store. `roles/up.py`
-makes it for `cli/up.py`.
+makes the `Installation`, and `cli/up.py` runs it. It reads what the parts print, and asks their admin planes.
 
 When a part dies, the others are told at once, and it is started again. Parts end in the order in which requests
 flow: gateways first, so that requests which they have accepted are still batched, run and answered; the store last.
@@ -17,12 +17,12 @@ from aiohttp import ClientError, ClientSession
 
 from penstock.core.backoff import backoff
 from penstock.errors import StoreDown, UserMistake
+from penstock.installation.fetched_figures import admin_session
 from penstock.installation.own_store import OwnStore
 from penstock.installation.plan import Part, UpPlan
 from penstock.installation.processes import apart, cause, printed, send
+from penstock.installation.store_memory import store_memory
 from penstock.ports.scaling import LINE
-from penstock.server.fetched_figures import admin_session
-from penstock.server.store_memory import store_memory
 
 log = logging.getLogger("penstock.up")
 
@@ -34,8 +34,8 @@ LAST_WORDS = 0.5  # seconds to read what a part printed before it died
 JOIN_LIMIT = 5.0  # seconds until gateways and batchers must have heard of the workers
 
 
-# Tells the others that a process has died. Arguments: its kind and its process id. Returns the names under which it
-# was registered. Raises StoreDown.
+# Tells gateways, batchers and workers that a process has died. Arguments: its kind and its process id. Returns the
+# names under which it was registered. Raises StoreDown.
 Tell = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
@@ -49,8 +49,9 @@ class Installation:
         self._say = say
         self._telling = telling
         self._processes: dict[str, asyncio.subprocess.Process] = {}
+        # By part, the line with which it says that it serves.
         self._banners: dict[str, asyncio.Future[str]] = {}
-        # By role, in the order in which they end.
+        # The tasks that each look after one part, by role, in the order in which the roles end.
         self._supervised: dict[str, list[asyncio.Task[None]]] = {
             "autoscaler": [], "gateway": [], "batcher": [], "worker": [],
         }  # fmt: skip
@@ -63,11 +64,12 @@ class Installation:
         # If we are killed, a part drains if the store is not ours. Our own store ends in the same moment as we do,
         # so then a part cannot drain.
         self._farewell = signal.SIGTERM if plan.redis else signal.SIGKILL
-        self._tellings: set[asyncio.Task[None]] = set()
-        self._ending = asyncio.Event()
-        self._mistake = ""
+        self._tellings: set[asyncio.Task[None]] = set()  # each tells of one death
+        self._ending = asyncio.Event()  # set once the installation has begun to end
+        self._mistake = ""  # what the operator has to put right, as the first part said it
+        # Gets a UserMistake if a part of the start cannot run for a mistake of its operator.
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.redis = plan.redis or ""
+        self.redis = plan.redis or ""  # the URL; empty until a store of our own has started
 
     async def start(self) -> dict[str, str]:
         """Start all parts. Returns when each has printed that it serves, with that line of each."""
@@ -120,6 +122,7 @@ class Installation:
             await self._store.stop()
 
     async def kill(self) -> None:
+        """End all parts at once, without a drain."""
         self._ending.set()
         for process in self._processes.values():
             send(process, signal.SIGKILL)
@@ -146,7 +149,8 @@ class Installation:
             self._leaving.add(name)
             if name in self._processes:
                 send(self._processes[name], signal.SIGTERM)
-        free = [part for part in map(self._worker, range(self._plan.places)) if part.name not in workers]
+        possible = map(self._worker, range(self._plan.most_workers))
+        free = [part for part in possible if part.name not in workers]
         for part in free[: max(0, wanted - len(staying))]:
             self._late.add(part.name)
             self._add(part)
@@ -163,7 +167,8 @@ class Installation:
         self._supervised[part.role].append(task)
 
     def _gone(self, part: Part) -> None:
-        """Forget a worker that has left, and give its place to one that waits for it."""
+        """Forget a worker that has left. If a worker more is wanted again, it is started under the name that is now
+        free."""
         self._leaving.discard(part.name)
         self._late.discard(part.name)
         self._processes.pop(part.name, None)
@@ -177,6 +182,7 @@ class Installation:
     # ---- parts -------------------------------------------------------------------------------------------
 
     async def _supervise(self, part: Part) -> None:
+        """Run a part, and start it again whenever it ends, until it is not wanted any more."""
         failures = 0
         loop = asyncio.get_running_loop()
         while not self._ending.is_set() and part.name not in self._leaving:
@@ -184,9 +190,8 @@ class Installation:
             code = await self._run(part)
             if part.name in self._leaving:
                 break
-            if (
-                code == MISTAKE and part.name not in self._late
-            ):  # the part has said what to do; starting it again would not help
+            # If the part has said what its operator has to do, starting it again would not help.
+            if code == MISTAKE and part.name not in self._late:
                 if not self.broken.done():
                     self.broken.set_exception(UserMistake(self._mistake))
                 return
@@ -202,7 +207,8 @@ class Installation:
             self._gone(part)
 
     async def _run(self, part: Part) -> int:
-        # An autoscaler begins with the number that there is, which is no longer that of the start.
+        """Run a part until it ends. Returns its exit code."""
+        # An autoscaler that is started again begins with the number of workers that there is by now.
         present = ["--present", str(self._wanted)] if part.role == "autoscaler" else []
         process = await asyncio.create_subprocess_exec(
             *part.command,
@@ -256,6 +262,7 @@ class Installation:
 
 
 async def _has_workers(session: ClientSession, health: str) -> None:
+    """Wait until a gateway or batcher has a healthy worker for each model. `health`: a URL on its admin plane."""
     while True:
         try:
             async with session.get(health) as answer:

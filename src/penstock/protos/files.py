@@ -1,5 +1,5 @@
-"""Where the `.proto` files are. Clients get them from the door `/proto` (`doors/protos.py`), which needs no
-protobuf; `messages.py` makes classes of them."""
+"""Reads the `.proto` files of this folder. Clients get them from the door `/proto` (`doors/protos.py`), which needs
+no protobuf; `messages.py` makes classes of them."""
 
 from pathlib import Path
 
@@ -7,5 +7,5 @@ FOLDER = Path(__file__).parent
 
 
 def texts() -> dict[str, str]:
-    """Returns the text of each file, by its name."""
+    """Returns the text of each `.proto` file, by the name of the file."""
     return {file.name: file.read_text() for file in sorted(FOLDER.glob("*.proto"))}

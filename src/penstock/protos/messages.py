@@ -1,5 +1,6 @@
-"""The classes of the messages in the `.proto` files of this folder. The doors for gRPC take them from here by
-their full names; reflection tells clients of the files themselves (`doors/grpc/reflection.py`)."""
+"""The classes of the messages in the `.proto` files of this folder. The doors for gRPC and the backend for gRPC
+endpoints (`adapters/backends/oip/`) take them from here by their full names. Reflection tells clients of the files
+themselves (`doors/grpc/reflection.py`). The files are read when this module is imported."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""Reads a `.proto` file into the description that protobuf makes classes of. `messages.py` calls it for each
-file in this folder. It knows what those files use of the language and no more: messages, enums, oneofs, maps,
-services."""
+"""Reads a `.proto` file into the description that protobuf makes classes of. `messages.py` calls `read` with each
+file in this folder. Of the language only what those files use is understood: messages, enums, oneofs, maps and
+services. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -23,7 +23,8 @@ _SCALARS = {
 
 
 def read(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
-    """Returns the description of one file. `name`: of the file."""
+    """Returns the description of one file. `name`: the name by which others may import the file. `text`: what the
+    file holds."""
     return _Reader(name, text).file
 
 
@@ -50,6 +51,7 @@ class _Reader:
         return next(self._tokens)
 
     def _expect(self, *tokens: str) -> None:
+        """Reads these tokens. A file of ours with other tokens is a mistake of ours."""
         for token in tokens:
             found = self._next()
             assert found == token, f"{self.file.name}: expected {token!r}, found {found!r}"
@@ -129,6 +131,7 @@ class _Reader:
     # ---- types ---------------------------------------------------------------------------------------------
 
     def _look_up(self) -> None:
+        """Gives each field the full name of its type, which may stand after it in the file."""
         kinds: dict[str, bool] = {}  # full names, and whether each is an enum
         for message in self.file.message_type:
             self._collect(message, f".{self.file.package}", kinds)

@@ -2,5 +2,5 @@
 is done, nothing here stands on the way of a request.
 
 Only the commands (`cli/`) call this room, and only this room chooses adapters. It may import every room but `cli`,
-`bench`, `advice` and the doubles for tests.
+`client`, `bench`, `top`, `advice`, `explanation` and the doubles for tests.
 """

@@ -1,6 +1,7 @@
-"""Who may ask, by the configuration: clients with keys, with tokens, with either, or anybody. Every role with
-clients makes a `Doorkeeper`, which keeps the known keys and tokens up to date; the data plane asks it about each
-request, through `auth/`."""
+"""Who may ask, by the configuration: clients with keys, with tokens, with either, or anybody. The roles with
+clients (`embedded.py`, `gateway.py`) make a `Doorkeeper`, which reads the known keys and fetches those of tokens,
+and keeps both up to date. The data plane asks its authenticator about each request. `process.py` has the admin
+plane checked."""
 
 import asyncio
 import logging

@@ -1,5 +1,6 @@
 """Chooses the backends of a model, by its target. `penstock serve` and `penstock worker` make the backends of their
-slots by it; `penstock check` and `penstock up` check targets with it. A new kind of backend is one more case here.
+slots by it (`model.py`, `worker.py`); `penstock check` and `penstock up` check targets with it (`targets.py`,
+`up.py`). A new kind of backend is one more case here.
 """
 
 from collections.abc import Callable
@@ -27,7 +28,7 @@ def backend_maker(name: str, model: Model, process: str = "") -> MakeBackend:
     `process`: the name of the process that runs the backends, over Redis. A worker is then called
     PROCESS/MODEL/NUMBER, and otherwise MODEL/NUMBER.
     """
-    place = f"{process}/{name}" if process else name
+    called = f"{process}/{name}" if process else name
     target = parse_target(model.target)
     match target.kind:
         case "sim":
@@ -47,7 +48,7 @@ def backend_maker(name: str, model: Model, process: str = "") -> MakeBackend:
                 warms_up=model.warmup == (),
                 start_timeout=model.start_timeout,
                 memory_limit=model.memory_limit,
-                name=f"{place}/{slot}",
+                name=f"{called}/{slot}",
             )
 
 
@@ -72,7 +73,7 @@ def _http_maker(target: Target, model: Model) -> MakeBackend:
             tls=tls,
         )
 
-    make(0)  # a mistake is found now
+    make(0)  # raises UserMistake now, and not only when a slot is made
     return make
 
 
@@ -100,13 +101,13 @@ def _grpc_maker(url: str, model: Model) -> MakeBackend:
     import."""
     try:
         from penstock.adapters.backends.grpc import GrpcBackend
-        from penstock.adapters.backends.oip.shape import GrpcShape
+        from penstock.adapters.backends.oip.settings import GrpcSettings
     except ImportError:
         raise UserMistake("a gRPC endpoint needs the grpc extra: pip install 'penstock[grpc]'") from None
-    shape = GrpcShape(**asdict(model.grpc))
+    settings = GrpcSettings(**asdict(model.grpc))
     return lambda slot: GrpcBackend(
         url,
-        shape,
+        settings,
         input_kind="text" if model.input_kind == "text" else "json",
         output_kind=_kind(model.output),
         start_timeout=model.start_timeout,
@@ -114,6 +115,7 @@ def _grpc_maker(url: str, model: Model) -> MakeBackend:
 
 
 def _kind(kind: str) -> Literal["auto", "text", "json"]:
+    """Returns a model's `input` or `output` as backends know it: any other kind is `auto`."""
     return "json" if kind == "json" else "text" if kind == "text" else "auto"
 
 

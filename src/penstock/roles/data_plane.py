@@ -1,6 +1,6 @@
-"""Puts the data plane of a gateway together: doors, limits, and the edge in front. The two roles with clients call
-it (`embedded.py`, `gateway.py`), and `grpc.py` parts of it; for the metrics, `process.py` asks how the edge
-stands."""
+"""Puts the data plane of a gateway together: its doors, their limits, and the edge in front. The two roles with
+clients call `data_plane` (`embedded.py`, `gateway.py`). `grpc.py` takes the inside and the limits from here.
+`process.py` asks here what its metrics and its health say of TLS and of unsent answers."""
 
 import asyncio
 from collections.abc import Callable
@@ -36,6 +36,8 @@ def data_plane(
     tracer: RequestTracer | None = None,
     webhooks: Webhooks | None = None,
 ) -> Edge:
+    """Returns the edge for HTTP, with the doors behind it. `doorman`: finds out who asks; None if nobody is asked.
+    `not_ready`: says why no traffic should come; empty if it should."""
     inside = replace(inside_of(gateway, config, doorman, not_ready), webhooks=webhooks)
     closed = [name for name, is_open in asdict(config.doors).items() if not is_open]
     plane = DataPlane(inside, open_doors(inside, closed), random_ids().__next__, doorman)
@@ -67,6 +69,7 @@ def inside_of(
 
 
 def limits_of(config: Config) -> EdgeLimits:
+    """Returns what the edge allows clients to send, and how long they may take."""
     limits = config.limits
     return EdgeLimits(
         limits.max_body,
@@ -86,11 +89,12 @@ def tls_health(tls: ServerTls | None) -> dict[str, int]:
 
 
 def tls_gauges(tls: ServerTls | None) -> TlsGauges | None:
+    """Returns what the metrics show of TLS; None without TLS."""
     if tls is None:
         return None
     return TlsGauges(tls.loads, tls.failures, tls.failed_handshakes, tls.ends)
 
 
 def unsent_gauges(*edges: Edge) -> tuple[int, int]:
-    """Returns the bytes that clients have not taken, and how many answers had to give way."""
+    """Returns how many bytes of answers the clients have not taken, and how many answers had to give way."""
     return sum(edge.unsent.total for edge in edges), sum(edge.unsent.crowded_out for edge in edges)

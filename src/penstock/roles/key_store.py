@@ -1,5 +1,5 @@
-"""Chooses where API keys are kept: in a file, in Redis, or in PostgreSQL. Servers read keys there (`auth.py`), and
-`penstock keys` changes them."""
+"""Chooses where API keys are kept: in a file, in Redis, or in PostgreSQL. Servers
+read keys there (`auth.py` asks `keys_at`), and `penstock keys` changes them (`cli/keys.py` asks `key_store`)."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -32,12 +32,12 @@ def _is_postgres(url: str) -> bool:
 
 
 @asynccontextmanager
-async def key_store(place: Path | str | None, config: Config) -> AsyncIterator[KeyStore]:
-    """Opens the key store at a file or a URL; without either, the one in the installation's Redis."""
-    if place is not None:
+async def key_store(where: Path | str | None, config: Config) -> AsyncIterator[KeyStore]:
+    """Opens the key store at a file or a URL; for None, the one in the installation's Redis."""
+    if where is not None:
         from penstock.adapters.api_keys.file import KeysFile
 
-        keys = KeysFile(place) if isinstance(place, Path) else keys_at(place)
+        keys = KeysFile(where) if isinstance(where, Path) else keys_at(where)
         try:
             yield keys
         finally:

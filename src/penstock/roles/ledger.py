@@ -1,5 +1,6 @@
 """Opens the ledger of a server, says for health and metrics how it stands, and reads a ledger for `penstock
-requests`. `observers.py` puts the opened one among the observers."""
+requests` and `penstock explain`. `observers.py` puts the opened ledger among the observers; `process.py` asks how
+it stands."""
 
 import asyncio
 import time
@@ -38,7 +39,8 @@ def ledger_health(ledger: Recorder | None) -> dict[str, Any]:
 
 
 def ledger_gauges(ledger: Recorder | None, spool_limit: int) -> LedgerGauges | None:
-    """`spool_limit`: bytes that may wait on disk."""
+    """Returns what the metrics show of the ledger; None if there is none. `spool_limit`: bytes that may wait on
+    disk."""
     if ledger is None:
         return None
     state = ledger.state
@@ -54,7 +56,8 @@ def look_up(
     limit: int,
     request_id: str | None = None,
 ) -> list[dict[str, Any]]:
-    """Returns rows of a ledger, the newest first."""
+    """Returns rows of a ledger, the newest first. None as `tenant`, `status` or `request_id` means any. Raises
+    UserMistake."""
     store = open_store(url, read_only=True)
     since = None if seconds_ago is None else time.time() - seconds_ago
     try:

@@ -53,6 +53,7 @@ class ModelStack:
         make_backend: MakeBackend | None = None,
         timer_grain: float = 0.001,
     ) -> None:
+        """`make_backend`, `timer_grain`: for tests, which have backends and timers of their own."""
         self.name = name
         self.model = model = config.models[name]
         batcher = Batcher(batching_rules(name, config))
@@ -162,6 +163,7 @@ class _Slots:
     def make(
         self, pump: Pump, worker: str, make: MakeBackend, number: int, together: _Together | None = None
     ) -> Slot:
+        """Returns a slot with its backend. `pump`: where its batches come from. `number`: of the slot, from 0."""
         together = together or _Together(KnownGood())
         model, timeouts = self.config.models[self.model], self.config.timeouts_of(self.model)
         self.makers[WorkerId(worker)] = partial(make, number)

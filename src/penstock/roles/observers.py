@@ -1,5 +1,5 @@
-"""Makes the observers of a process: what is told of its requests and batches. Every role has one `Observing`, and
-hands it to what it wires. One more observer is one more line there."""
+"""Makes the observers of a process, which are told of its requests and batches. Every role makes one `Observing`,
+and hands it to what it wires. One more observer is one more line in it."""
 
 import asyncio
 import time

@@ -31,6 +31,8 @@ _decode = msgpack.Decoder(Report).decode
 
 
 class OwnOverview:
+    """What one process knows of itself, and what it hears from the others."""
+
     def __init__(
         self,
         inside: Member | EmbeddedServer,
@@ -59,6 +61,7 @@ class OwnOverview:
             self._diary.note(sample, standings_of(gauges), self._clock(), self._wall_clock())
 
     def report(self, *, hour: bool) -> Report:
+        """Returns how this process stands. `hour`: whether with the steps of the last hour."""
         gauges = self._gauges()
         total = counts_of(self._metrics, gauges, self._role)
         seconds, recent = self._diary.recent(total, self._clock())
@@ -71,6 +74,7 @@ class OwnOverview:
         return Report(self._name, self._role, seconds, models, gauges.waiting_clients, steps)
 
     def _told(self, hour: bool) -> bytes:
+        """Returns the report as another process gets it that asks."""
         return _encode(self.report(hour=hour))
 
     # ---- all processes -------------------------------------------------------------------------------------
@@ -97,7 +101,7 @@ class OwnOverview:
                 try:
                     reports.append(_decode(body))
                 except (msgspec.DecodeError, UnicodeDecodeError):
-                    continue  # a process of another release: it is shown as one that does not tell
+                    continue  # it is from a process of another release, which is shown as one that does not tell
         return reports
 
 

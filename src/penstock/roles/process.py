@@ -1,5 +1,5 @@
 """One process, put together: a member or an embedded server, its admin plane, its metrics and, if it has clients,
-its data plane. Each role makes one, and `server/life.py` runs it."""
+its data plane. Each role makes one, and `server/life.py` runs it. Nothing is opened here."""
 
 import asyncio
 import os

@@ -14,7 +14,7 @@ from penstock.ports import Clock
 
 
 def recorder_of(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock) -> Recorder | None:
-    """Returns the recorder; None if the configuration asks for none."""
+    """Returns the recorder, with its file open; None if the configuration asks for none. Raises UserMistake."""
     if not config.trace.record:
         return None
     path = Path(config.trace.record)
@@ -29,4 +29,5 @@ def recorder_of(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock) -
 
 
 def recording_gauges(recorder: Recorder | None) -> RecordingGauges | None:
+    """Returns what the metrics show of the recorder; None if there is none."""
     return None if recorder is None else RecordingGauges(recorder.recorded, recorder.dropped)

@@ -1,5 +1,6 @@
-"""Makes the adapters of one process to Redis by the configuration: bus, shards and records. `gateway.py`,
-`batcher.py` and `worker.py` make one and hand its parts to their member. Nothing connects here."""
+"""Makes the adapters of one process to Redis by the configuration: bus, shards and records. The roles over a bus
+(`gateway.py`, `batcher.py`, `worker.py`, `autoscaler.py`) make one and hand its parts to their member.
+`key_store.py` and `up.py` need the settings alone. Nothing connects here."""
 
 from penstock.adapters.redis.bus.bus import RedisBus
 from penstock.adapters.redis.bus.shards import RedisShards
@@ -20,6 +21,7 @@ class Redis:
 
 
 def redis_settings(config: Config) -> RedisSettings:
+    """Returns what the configuration says of Redis, as the adapters take it."""
     redis = config.redis
     return RedisSettings(
         url=redis.url,
@@ -33,6 +35,7 @@ def redis_settings(config: Config) -> RedisSettings:
 
 
 def _keep(config: Config) -> Keep:
+    """Returns how much of each kind of record is kept, and for how long."""
     limits, keys = config.limits, config.idempotency
     share, memory = limits.tenant_share, config.redis.memory_limit
     return Keep(

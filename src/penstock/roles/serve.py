@@ -1,5 +1,5 @@
-"""Runs `penstock serve`: one process that holds gateway, batchers and slots. Called by `cli/serve.py`; returns when
-the server has stopped."""
+"""Runs `penstock serve`: one process that holds gateway, batchers and slots. `cli/serve.py` calls `serve`, which
+returns when the server has stopped."""
 
 import asyncio
 from dataclasses import replace
@@ -45,6 +45,7 @@ async def serve(read: Read, announce: Announce, *, reload: bool = False, say: Sa
 
 
 def _without_caches(config: Config) -> Config:
-    """An answer of an older version of a function must not be given again."""
+    """Returns the configuration with all caches off: an answer of an older version of a function must not be given
+    again."""
     models = {name: replace(model, cache="off") for name, model in config.models.items()}
     return replace(config, models=models)

@@ -1,5 +1,5 @@
 """Turns a server's configuration into a scenario for the simulator: the same rules, limits and time-outs, with a
-simulated GPU. `penstock sim` and `penstock tune` play that scenario (`cli/sim.py`, `cli/tune.py`)."""
+simulated GPU. `penstock sim` and `penstock tune` play that scenario (`cli/sim.py`, `cli/tuned.py`). Pure."""
 
 from collections.abc import Mapping
 
@@ -21,10 +21,13 @@ def scenario_of(
     timeout: float | None = None,  # seconds that each client gives its request
     tenants: int = 1,
     admission: bool = True,
-    warmed: bool = False,  # whether workers are warmed up; so they are with inputs in the configuration
+    # Whether workers are warmed up. They are in any case if the configuration has inputs for that.
+    warmed: bool = False,
     seed: int = 0,
-    service: ServiceModel | None = None,  # the GPU; None: as the target says, which is then a simulated one
+    # How long a batch takes on the GPU; None: as the target says, which must then be a simulated GPU.
+    service: ServiceModel | None = None,
 ) -> Scenario:
+    """Returns the scenario of one model. `admission`: whether requests may be refused. Raises UserMistake."""
     model, timeouts = config.models[name], config.timeouts_of(name)
     if service is None:
         if not model.target.startswith("sim:"):

@@ -18,7 +18,7 @@ class Found:
     key: str  # the name of the setting that holds the target
     target: str
     error: str  # what is wrong; empty where the target works
-    seconds: float  # seconds that it took to get ready
+    seconds: float  # how long it took to get ready
 
 
 async def try_targets(config: Config) -> list[Found]:

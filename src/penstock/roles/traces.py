@@ -1,5 +1,5 @@
-"""Makes the parts that trace a process (spans, exporter, receiver, sampler) and puts them together. Imported only
-if the configuration asks for traces, by `tracing.py`, which all other files ask."""
+"""Makes the parts that trace a process (spans, exporter, receiver, sampler) and puts them together. Only
+`tracing.py` imports it, and only if the configuration asks for traces."""
 
 import asyncio
 import os
@@ -40,6 +40,7 @@ class Traces(BatchObserver):
 
 
 def traces_of(config: Config, role: Role, loop: asyncio.AbstractEventLoop, clock: Clock) -> Traces:
+    """Returns what traces a process of this role."""
     tracing = config.tracing
     settings = ReceiverSettings(
         address_of(tracing.endpoint), tracing.headers, tracing.timeout, tracing.compression == "gzip",
@@ -64,13 +65,14 @@ def traces_of(config: Config, role: Role, loop: asyncio.AbstractEventLoop, clock
 
 
 def address_of(endpoint: str) -> str:
-    """The address that spans are posted to."""
+    """Returns the address that spans are posted to."""
     parts = urlsplit(endpoint)
     return endpoint if parts.path else parts._replace(path=PATH).geturl()
 
 
 def resource_of(tracing: Tracing, role: Role) -> Mapping[str, Value]:
-    """What is said of this process. The configuration's own attributes go before ours."""
+    """Returns the attributes that describe this process. Those of the configuration go before ours; only
+    `service.name` has a setting of its own."""
     name = NAME if role is Role.SERVE else f"{NAME}-{role.called}"
     host = socket.gethostname()
     return {
@@ -87,7 +89,8 @@ def resource_of(tracing: Tracing, role: Role) -> Mapping[str, Value]:
 
 
 def runner_of(model: Model) -> Runner:
-    """What the spans of a model's runs say of what runs it. No part of an address is said that may be a secret."""
+    """Returns what the spans of a model's runs say of what runs it. No part of an address is said that may be a
+    secret."""
     if not model.protocol:
         return Runner(Kind.INTERNAL, attributes({"penstock.target": model.target}))
     parts = urlsplit(model.target)

@@ -1,5 +1,6 @@
-"""Says whether a process is traced, and shows how its traces stand. The observers are made with it, the data plane
-gets its tracer from it, and health and metrics ask it. If traces are on, `traces.py` makes them."""
+"""Says whether a process is traced, and shows how its traces stand. `observers.py` puts what is made here among the
+observers, the roles with clients give its tracer to the data plane, and the metrics ask it (`process.py`). If
+traces are on, `traces.py` makes them."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -24,10 +25,12 @@ def tracing_of(config: Config, role: Role, loop: asyncio.AbstractEventLoop, cloc
 
 
 def tracer_of(traces: "Traces | None") -> RequestTracer | None:
+    """Returns what traces the requests of clients; None if there are no traces."""
     return None if traces is None else traces.tracer
 
 
 def tracing_gauges(traces: "Traces | None") -> TracingGauges | None:
+    """Returns what the metrics show of traces; None if there are none."""
     if traces is None:
         return None
     exporter = traces.exporter

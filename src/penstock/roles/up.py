@@ -1,5 +1,5 @@
-"""Checks and makes the installation of `penstock up`, for `cli/up.py`. `installation/` runs it; what is checked is
-what would otherwise fail in each process anew."""
+"""Checks and makes the installation of `penstock up`, for `cli/up.py`; `installation/` runs it. What is checked is
+what would otherwise fail in each process anew. For that the ports are bound for a moment."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -10,7 +10,7 @@ from penstock.runtime.webhooks import Webhooks
 
 
 def webhooks_of(config: Config) -> Webhooks | None:
-    """Returns None if no address may be called."""
+    """Returns the webhooks; None if no address may be called."""
     said = config.webhooks
     if not said.allow:
         return None

@@ -1,9 +1,9 @@
 """The admin plane on an edge of its own: who may connect and ask there, and how much at once. `listen.py` makes
-both; the application behind it is `admin/app.py`.
+the `AdminPlane` and the `AdminEdge`; the application behind them is `admin/app.py`.
 
 A client that opens connections and sends nothing must not keep the probes out. So when the admin plane is full, or
-one address has its share, the connection that has been silent longest makes room. Probes are always answered; of
-all other requests only `MOST_AT_ONCE` are handled at a time.
+one address has as many connections as it may, the connection that has been silent longest makes room. Probes are
+always answered; of all other requests only `MOST_AT_ONCE` are handled at a time.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from penstock.edge.http1 import Connection
 from penstock.edge.tls import Tls
 from penstock.edge.url import split
 from penstock.errors import Internal, Overloaded, PenstockError
-from penstock.server.exchange import Exchange
+from penstock.server.admin_request import AdminRequest
 
 MOST_CONNECTIONS = 1024  # of all addresses
 MOST_FROM_ONE = 512  # connections of one address
@@ -45,7 +45,7 @@ class AdminPlane:
         self._app = app
         self._guard = guard
         self._tasks: set[asyncio.Task[None]] = set()
-        self._at_once = 0
+        self._at_once = 0  # requests in hand, besides probes
 
     def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
         try:
@@ -65,13 +65,13 @@ class AdminPlane:
             "method": method.decode(), "scheme": "http", "path": path, "query_string": query.encode(),
             "headers": list(headers.items()),
         }  # fmt: skip
-        exchange = Exchange(self._app, caller, scope, body)
+        asked = AdminRequest(self._app, caller, scope, body)
         self._at_once += not probe
-        task = asyncio.create_task(self._answer(exchange, headers))
+        task = asyncio.create_task(self._answer(asked, headers))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         if not probe:
-            exchange.in_hand.add_done_callback(self._done)
+            asked.in_hand.add_done_callback(self._done)
 
     def handle_ordinary(self, caller: Caller, head: Head, body: bytes) -> None:
         self.handle(caller, POST, head.url, head.headers, body)
@@ -91,15 +91,15 @@ class AdminPlane:
     def _done(self, _: "asyncio.Future[None]") -> None:
         self._at_once -= 1
 
-    async def _answer(self, exchange: Exchange, headers: Headers) -> None:
+    async def _answer(self, asked: AdminRequest, headers: Headers) -> None:
         try:
-            await exchange.run()
+            await asked.run()
         except Exception as exc:
             log.error("a request to the admin plane failed", exc_info=exc)
-            if not exchange.begun:
-                self.refuse(exchange.caller, exc, b"", headers)
+            if not asked.begun:
+                self.refuse(asked.caller, exc, b"", headers)
         finally:
-            exchange.end()
+            asked.end()
 
 
 class InOrder(set[Counted]):

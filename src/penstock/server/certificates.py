@@ -1,5 +1,6 @@
-"""Makes the TLS of an edge from the files that the configuration names. Called once for each port that speaks TLS:
-the data plane's by the roles that have one, the admin plane's by `life.py`."""
+"""Makes the TLS of a process from the files that the configuration names, and reads those files. Each
+process calls it once: `roles/embedded.py` and `roles/gateway.py` share the result among HTTP, gRPC and the admin
+plane; in a role without clients `life.py` calls it for the admin plane."""
 
 from pathlib import Path
 

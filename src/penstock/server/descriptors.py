@@ -12,7 +12,7 @@ log = logging.getLogger("penstock")
 
 # Descriptors kept for the probes, the admin plane, workers, Redis, the ledger, and clients that are refused.
 SPARE = 256
-SPARE_FOR_A_WORKER = 8  # and so many more for each worker
+SPARE_FOR_A_WORKER = 8  # descriptors kept besides those for each worker
 PLENTY = 4096  # connections; a server that may have so many does not warn, unless more were asked for
 
 

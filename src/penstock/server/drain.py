@@ -29,7 +29,7 @@ class Drained(Protocol):
 
     @property
     def settings(self) -> LiveSettings:
-        """What the role goes by. A signal lets it be read again."""
+        """The configuration that the role goes by. SIGHUP has it read again."""
         ...
 
     @property
@@ -58,8 +58,8 @@ class Drain:
     def __init__(self, role: Drained, loop: asyncio.AbstractEventLoop) -> None:
         self._role = role
         self._loop = loop
-        self._going: asyncio.Task[bool] | None = None
-        self._began = 0.0
+        self._going: asyncio.Task[bool] | None = None  # the drain, once it has begun
+        self._began = 0.0  # when it began
 
     @property
     def seconds(self) -> float:
@@ -74,8 +74,8 @@ class Drain:
         return self._going
 
     async def ask(self) -> bool:
-        """Does the same for somebody who may stop waiting for it. A role that has not started yet has accepted
-        nothing: it is not ready from now on, and that is all."""
+        """Begins the drain for somebody who may stop waiting for it. Returns whether all was finished in time. A
+        role that has not started yet has accepted nothing: it is not ready from now on, and that is all."""
         if not self._role.started.done():
             self._role.retire()
             return True

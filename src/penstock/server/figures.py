@@ -1,7 +1,7 @@
 """One line of figures every few seconds, for a person at a terminal: rate, latency, queue and busy share.
-`roles/serve.py` and `cli/up.py` call `show`.
+`roles/serve.py` and `cli/up.py` call `show`, and hand it the function that gets the metrics pages.
 
-The figures are read from the metrics pages, so they cost requests nothing.
+The figures are read from those pages, so they cost requests nothing.
 """
 
 import asyncio
@@ -43,6 +43,7 @@ class Reading:
 
 
 def read(pages: Pages, at: float) -> Reading:
+    """Returns the figures of the pages. `at`: when they were fetched."""
     reading = Reading(at, within=defaultdict(float))
     for name, limit, value in _samples(pages.requests):
         if name == "requests_total":

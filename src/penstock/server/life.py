@@ -25,10 +25,13 @@ FAREWELL = 1.0
 
 
 class Role(Drained, Protocol):
-    """What a role must be able to do: `penstock serve`, a gateway, a batcher or a worker."""
+    """What a role must be able to do: `penstock serve`, a gateway, a batcher, a worker or an autoscaler. The class
+    `roles.process.Process` is that for each of them."""
 
     @property
-    def admin(self) -> Starlette: ...
+    def admin(self) -> Starlette:
+        """The application of the admin plane."""
+        ...
 
     @property
     def tls(self) -> ServerTls | None:
@@ -50,9 +53,12 @@ class Role(Drained, Protocol):
 
     async def stop(self) -> None: ...
 
-    def watch(self, *listeners: DataListener | AdminListener) -> None: ...
+    def watch(self, *listeners: DataListener | AdminListener) -> None:
+        """Notes the listeners: if one of them ends, the role is not alive any more."""
+        ...
 
 
+# Tells the person at the terminal where the server listens. The first is None in a role without clients.
 Announce = Callable[[DataListener | None, AdminListener], None]
 
 
@@ -125,8 +131,8 @@ class _Signals:
         self._kinds = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
         self._tls, self._settings = tls, settings
         loop.add_signal_handler(signal.SIGHUP, self._hang_up)
-        self.requested = asyncio.Event()
-        self.hurry = asyncio.Event()
+        self.requested = asyncio.Event()  # set once the role shall drain and end
+        self.hurry = asyncio.Event()  # set once it shall end without waiting for the drain
         loop.add_signal_handler(signal.SIGTERM, self.requested.set)
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
 

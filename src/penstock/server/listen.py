@@ -1,5 +1,6 @@
 """Binds sockets, accepts connections, and gives them to the edges of the data plane and of the admin plane.
-`life.py` opens and closes them; no other file binds a socket that clients connect to."""
+`life.py` opens and closes them; no other file binds a socket that clients connect to. `roles/up.py` tries with
+`bind` whether ports are free."""
 
 import asyncio
 import ctypes
@@ -41,6 +42,7 @@ def bind(host: str, port: int, flag: str) -> socket.socket:
 
 
 def url_of(bound: socket.socket, tls: Tls | None, scheme: str = "http") -> str:
+    """Returns the URL of a bound socket. `scheme`: without TLS."""
     host, port = bound.getsockname()[:2]
     scheme = scheme if tls is None else f"{scheme}s"
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
@@ -61,10 +63,11 @@ class DataListener:
         self._bound = bound
         self._backlog = min(edge.limits.max_connections, 65535)
         self._server: asyncio.Server | None = None
-        self._taking: set[asyncio.Task[None]] = set()
-        self._over = False
+        self._taking: set[asyncio.Task[None]] = set()  # each gives one connection to the edge
+        self._closed = False  # whether connections that are still coming are closed at once
 
     async def start(self) -> None:
+        """Begins to accept connections."""
         loop = asyncio.get_running_loop()
         self._edge.reads.open()
         self._server = await loop.create_server(
@@ -80,6 +83,7 @@ class DataListener:
         return self._edge()
 
     def _take_along(self, most: int) -> None:
+        """Accepts connections that wait, `most` at most."""
         for _ in range(most):
             try:
                 connection, _address = self._bound.accept()
@@ -95,11 +99,12 @@ class DataListener:
         except OSError:  # the client has gone again
             connection.close()
             return
-        if self._over:
+        if self._closed:
             transport.close()
 
     @property
     def dead(self) -> bool:
+        """Whether the port accepts nothing although nobody has closed it."""
         tls = self._edge.tls
         if self.beside is not None and self.beside.dead:
             return True
@@ -133,9 +138,10 @@ class DataListener:
         self._bound.close()
 
     def close(self) -> None:
+        """Ends the port and all its connections at once."""
         if self.beside is not None:
             self.beside.close()
-        self._over = True
+        self._closed = True
         self._stop_listening()
         self._edge.close()
         if self._edge.tls is not None:

@@ -2,7 +2,8 @@
 the environment and the command line as at the start. What can change is taken over, and the log says what was, and
 what needs a restart. A configuration with a mistake changes nothing.
 
-`roles/process.py` has one for each process, and `life.py` calls `reload` on the signal.
+Each role makes one for its process (`roles/`), and `life.py` calls `reload` on the signal. A thread reads the
+files.
 """
 
 import asyncio
@@ -15,18 +16,20 @@ from penstock.logs import LEVELS, set_level
 
 log = logging.getLogger("penstock.settings")
 
-Read = Callable[[], Config]  # raises UserMistake
-Follow = Callable[[Config, Config], None]  # given what was in force, and what is now
+Read = Callable[[], Config]  # reads the configuration; raises UserMistake
+Follow = Callable[[Config, Config], None]  # called with the configuration until now, and the new one
 
 
 class LiveSettings:
+    """The configuration of one process."""
+
     def __init__(self, config: Config, read: Read | None, follow: Follow) -> None:
         """`read`: reads the configuration again; None if it cannot be. `follow`: makes the process go by another
         configuration, which differs only in what can change."""
         self.config = config
         self.need_restart: Sequence[str] = ()  # keys that have changed since the start and are not in force
         self._read, self._follow = read, follow
-        self._reading: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None  # the reading that is under way
         self._again = False  # whether the signal came while the configuration was being read
 
     def reload(self) -> None:

@@ -36,8 +36,8 @@ class Reloadable:
     """A model whose workers run functions in Python files."""
 
     name: str
-    functions: Sequence[str]  # their targets
-    renew: Callable[[], Awaitable[None]]  # raises BackendError
+    functions: Sequence[str]  # the targets that name the functions
+    renew: Callable[[], Awaitable[None]]  # starts their processes anew; raises BackendError
 
 
 class Reloader:
@@ -80,6 +80,7 @@ class _Watched:
         return changed[0].name if changed else ""
 
     async def renew(self, changed: str) -> None:
+        """Starts the functions anew. `changed`: the name of the file, for the log."""
         try:
             for word in self._model.functions:
                 parse_target(word)  # finds a mistake in the target without starting a process

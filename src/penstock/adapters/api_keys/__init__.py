@@ -1,5 +1,6 @@
 """Stores of API keys in a file or in PostgreSQL. The store in Redis is `adapters/redis/records/api_keys.py`.
 
-All three implement `auth.records.KeyStore`. `roles/key_store.py` chooses one: for a gateway, which only reads keys,
-and for `penstock keys`, which changes them. Besides `auth`, the vocabulary and `ports` nothing of ours is imported.
+All three implement `auth.records.KeyStore`. The roles with clients choose one, to read keys (`roles/embedded.py`,
+`roles/gateway.py`), and so does `penstock keys`, to change them (`roles/key_store.py`). Besides `auth`, the
+vocabulary and the helper `private` nothing of ours is imported.
 """

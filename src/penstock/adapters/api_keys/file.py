@@ -1,6 +1,7 @@
 """API keys in a JSON file: for one machine, or for files that something else distributes.
 
-Every server that takes such keys reads the file again and again (`auth/watch.py`). Only `penstock keys` changes it.
+`roles/embedded.py` makes the `KeysFile` for `penstock serve`, and `roles/key_store.py` for `penstock keys`. A
+server that takes such keys reads the file again and again (`auth/watch.py`). Only `penstock keys` changes it.
 
 A change is written to another file, which then takes the old one's place, so that readers see the old or the new
 file and nothing between. Writers take turns by a lock on a third file, because every write makes a new file of
@@ -24,8 +25,8 @@ from penstock.adapters import private
 from penstock.auth.records import KeyRecord
 from penstock.errors import StoreDown, UserMistake
 
-FORMAT = 1  # of the file
-MOST_BYTES = 256 * 2**20  # of the file that are read
+FORMAT = 1  # the version of the file's format
+MOST_BYTES = 256 * 2**20  # so many bytes of the file are read at most
 
 
 class _Contents(msgspec.Struct):

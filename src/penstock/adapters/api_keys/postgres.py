@@ -1,8 +1,8 @@
-"""API keys in PostgreSQL, for all gateways of an installation: a `KeyStore` of `auth.records`.
+"""API keys in PostgreSQL, for all gateways of an installation. `roles/key_store.py` makes the `PostgresKeys`.
 
-Every gateway that takes API keys reads it again and again (`auth/watch.py`). Only `penstock keys` changes it. The
-tables are made by whoever adds the first key; a gateway only reads, so that its user needs no more than SELECT. A
-revoked key keeps its row, and revoking cannot be undone. Each change sets a stamp in the same transaction, and a
+Every gateway that takes API keys reads them again and again (`auth/watch.py`). Only `penstock keys` changes them.
+The tables are made by whoever adds the first key; a gateway only reads, so that its user needs no more than SELECT.
+A revoked key keeps its row, and revoking cannot be undone. Each change sets a stamp in the same transaction, and a
 gateway asks for nothing but the stamp while it stays the same. The stamp is a time and not a count: a database that
 was restored from a copy would count to the same number again with other keys.
 """
@@ -50,7 +50,7 @@ class PostgresKeys:
         self._url = url
         self._limit = time_limit
         self._connection: Connection | None = None
-        self._turn = asyncio.Lock()
+        self._alone = asyncio.Lock()  # held for each read or change: there is one connection
         self._seen = False  # whether the tables were ever there
 
     async def version(self) -> object:
@@ -128,7 +128,7 @@ class PostgresKeys:
     async def _asked(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """Runs the work on the connection and returns its result. Raises StoreDown within the time limit, even if
         the server hangs; the connection is then dropped."""
-        async with self._turn:
+        async with self._alone:
             attempt = asyncio.ensure_future(self._connected(work))
             try:
                 done, _ = await asyncio.wait([attempt], timeout=self._limit)

@@ -1,5 +1,5 @@
 """What a function's process does while the function runs: it reads the next batch, and writes the answers to the
-last. Runs in that process as a thread beside `child.py`.
+last. `child.py` has one `Writer`, whose thread runs in that process.
 
     reading   │ batch 2 │            │ batch 3 │
     function  ── batch 1 ──┤── batch 2 ──┤── batch 3 ──
@@ -35,12 +35,13 @@ class Writer:
 
     def __init__(self) -> None:
         self._todo: SimpleQueue[Write] = SimpleQueue()
-        self._free = threading.Event()
+        self._free = threading.Event()  # set while the thread has nothing to write
         self._free.set()
         self._began = False  # whether the thread has come to the last answers
         self._unjudged = False  # whether it is not known yet if it came to them in time
-        self._rest, self._resting = FIRST_REST, 0
-        self._usual = sys.getswitchinterval()
+        self._rest = FIRST_REST  # how many batches the next rest lasts
+        self._resting = 0  # how many batches are left of this rest; 0: answers are written in the thread
+        self._usual = sys.getswitchinterval()  # the user's own setting
         self._thread: threading.Thread | None = None
 
     @property

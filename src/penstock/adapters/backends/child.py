@@ -81,6 +81,7 @@ class Channel:
                 return messages
 
     def send(self, frame: bytes | bytearray) -> None:
+        """Sends a frame whole. If the server is gone, the process ends."""
         try:
             with self._lock:
                 self.sock.sendall(frame)
@@ -153,6 +154,7 @@ class Contract:
         return self._calling(reading.inputs, reading.parameters)
 
     def answer(self, work: Work, reading: Reading, outputs: Any) -> bytearray:
+        """Returns the frame with the outputs of a batch. Raises ContractBroken."""
         encoded, failed = self._encoded(reading, outputs)
         return self._done(work, encoded, failed, self._pressure.after_batch(), time.monotonic())
 
@@ -188,6 +190,7 @@ class Contract:
         return pack(Seen(look.id, self._pressure.at_rest()))
 
     def refusal(self, work: Work, error: BaseException) -> bytearray:
+        """Returns the frame that says that a batch failed, and why."""
         if isinstance(error, ContractBroken):
             return pack(Rejected(work.id, utf8(str(error))))
         if isinstance(error, Unfit):  # the parameters do not fit, so that trying again would not help
@@ -207,12 +210,12 @@ class Contract:
         return pack(rejected)
 
     def _memory_is_gone(self, error: MemoryError) -> bool:
-        """Whether memory has leaked. If one input just asked for too much, all of it is free again."""
+        """Returns whether memory has leaked. If one input just asked for too much, all of it is free again."""
         traceback.clear_frames(error.__traceback__)  # lets go of what the function held while it ran
         return memory_left() < self._memory_left / 2
 
     def _is_new(self, error: BaseException) -> bool:
-        """Whether no such error raised at this line was logged before."""
+        """Returns whether no such error raised at this line was logged before."""
         frame, line = list(traceback.walk_tb(error.__traceback__))[-1]
         raised = (type(error), frame.f_code.co_filename, line)
         if raised in self._logged or len(self._logged) >= TRACEBACKS:
@@ -227,6 +230,7 @@ Coming = tuple[Question, Reading | Exception | None]
 
 
 def serve(channel: Channel, contract: Contract) -> NoReturn:
+    """Answers the server's questions, one after the other, until it says `Leave`."""
     coming: SimpleQueue[Coming] = SimpleQueue()
     threading.Thread(
         target=read, args=(channel, contract, coming), name="penstock-reader", daemon=True
@@ -436,6 +440,7 @@ async def _set_up_and_serve(channel: Channel, setup: Setup, contract: Contract) 
 
 
 def give_up(channel: Channel, setup: Setup, error: CannotLoad) -> NoReturn:
+    """Tells the server why the function could not be loaded, and ends."""
     channel.send(pack(Broken(setup.id, utf8(str(error)), error.details)))
     channel.receive()  # returns never: the server closes the socket once it has read the frame
     leave(1)

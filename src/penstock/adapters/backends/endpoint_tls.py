@@ -1,6 +1,6 @@
 """TLS towards an HTTP endpoint: which authority must vouch for it, and the certificate that Penstock shows. The
 backend for such endpoints (`http.py`) asks for a context with each new connection; files that have changed are read
-again."""
+again. `roles/backends.py` makes the settings."""
 
 import logging
 import ssl
@@ -25,6 +25,7 @@ class EndpointTls:
 
     @property
     def files(self) -> dict[str, Path]:
+        """The files that are named, by their settings."""
         names = ("ca_file", "client_certificate", "client_key")
         return {name: Path(getattr(self, name)) for name in names if getattr(self, name)}
 
@@ -62,6 +63,7 @@ class RenewedContext:
         self._context = settings.make_context()
 
     def current(self) -> ssl.SSLContext:
+        """Returns the context. Changed files that cannot be used are told in the log, and change nothing."""
         states = self._look()
         if states != self._states:
             self._states = states

@@ -3,7 +3,7 @@ out.
 
 Such text may be endless, not even text, or quote an input, which must not get into a log: that is what
 `without_quotes` is for. The process that runs the function uses this wherever it says what went wrong (`child.py`,
-`loading.py`, `reading.py`, `outputs.py`).
+`loading.py`, `reading.py`, `outputs.py`). `out_of_memory.py` uses `readable`, in that process and in the server.
 """
 
 import re

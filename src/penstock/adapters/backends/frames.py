@@ -1,6 +1,6 @@
 """What the server and the process of a user's function say to each other, and how it is framed.
 
-Used at both ends: by `spawned.py` and `process.py` in the server, and by `child.py` in the function's process.
+Both ends use it: `spawned.py` and `process.py` in the server, and `child.py` in the function's process.
 
     server  Setup ──▶        Work ──▶              Work ──▶              Look ──▶            Leave ──▶
     child         ◀── Ready       ◀── Done              ◀── Rejected          ◀── Seen       (it ends)
@@ -20,7 +20,8 @@ LARGEST = 1 << 30  # bytes of one frame; a length above it can only be garbage
 ROOMY = 1 << 18  # bytes; holds a usual batch, so that it is read with one call
 
 LARGE_INPUT = 1 << 14  # bytes: inputs that are larger, on average, are not copied into a frame
-# Of MessagePack; after the last two come four bytes of length.
+# The bytes with which MessagePack begins an empty list, a long list, and bytes. Four bytes of length follow the
+# last two.
 EMPTY_LIST, LIST, BINARY = 0x90, 0xDD, 0xC6
 
 BEAT_EVERY = 0.5  # seconds from one heartbeat to the next
@@ -121,6 +122,7 @@ class BadFrame(Exception):
 
 
 def pack(message: Question | Answer | Beat) -> bytearray:
+    """Returns the frame of a message. Raises BadFrame if it is too large."""
     frame = bytearray(HEADER)
     _encoder.encode_into(message, frame, HEADER)
     size = len(frame) - HEADER
@@ -131,7 +133,8 @@ def pack(message: Question | Answer | Beat) -> bytearray:
 
 
 def pack_in_pieces(work: Work) -> list[bytes]:
-    """The same bytes as `pack` makes, with the inputs as they are. Large ones would be copied several times."""
+    """Returns in pieces the bytes that `pack` makes of a batch. The inputs are pieces as they are, because large
+    ones would otherwise be copied several times. Raises BadFrame."""
     head = _encoder.encode(Work(work.id, work.parameters, []))
     assert head[-1] == EMPTY_LIST  # the inputs are the last field
     pieces = [head[:-1], bytes((LIST,)) + len(work.inputs).to_bytes(4, "big")]
@@ -157,12 +160,15 @@ class Inbox(Generic[M]):
     def __init__(self, decoder: msgspec.msgpack.Decoder[M]) -> None:
         self._decode = decoder.decode
         self._room = memoryview(bytearray(ROOMY))
-        self._end = 0
+        self._end = 0  # how many bytes of the room hold what has come
 
     def room(self) -> memoryview:
+        """Returns where to read the next bytes into."""
         return self._room[self._end :]
 
     def filled(self, count: int) -> list[M]:
+        """Takes the bytes that were read into the room. Returns the messages that are whole now. Raises
+        BadFrame."""
         self._end += count
         messages = []
         start = 0

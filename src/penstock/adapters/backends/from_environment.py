@@ -1,4 +1,4 @@
-"""Settings that name an environment variable instead of holding a secret themselves: headers of endpoints.
+"""Headers of endpoints whose value is in an environment variable, so that the configuration holds no secret.
 
 The backends for endpoints read them when they are made (`http.py`, `grpc.py`). Only the environment is read.
 """

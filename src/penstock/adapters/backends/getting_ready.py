@@ -1,5 +1,5 @@
-"""The start of a backend, within a time limit: what the backends for functions and for endpoints do around their
-own first steps. A worker's slot calls their `start`, which is wrapped in this."""
+"""The start of a backend, within a time limit: what the backends for functions (`process.py`) and for endpoints
+(`http.py`, `grpc.py`) do around their own first steps. A worker's slot calls their `start`, which uses this."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,7 +11,8 @@ from penstock.ports import Backend
 
 @asynccontextmanager
 async def getting_ready(backend: Backend, seconds: float, too_late: BackendError) -> AsyncIterator[None]:
-    """Closes the backend again if it does not get ready within it. Raises `too_late` when the time is over."""
+    """Closes the backend again if what is done within this context fails or takes longer than `seconds`. In the
+    latter case it raises `too_late`."""
     try:
         async with asyncio.timeout(seconds):
             yield

@@ -36,7 +36,7 @@ from penstock.adapters.backends.oip.messages import (
     ModelReadyResponse,
 )
 from penstock.adapters.backends.oip.retry_info import delay_in
-from penstock.adapters.backends.oip.shape import GrpcShape, GrpcTarget
+from penstock.adapters.backends.oip.settings import GrpcSettings, GrpcTarget
 from penstock.adapters.backends.out_of_memory import says_out_of_memory
 from penstock.adapters.backends.trace import trace_of
 from penstock.adapters.backends.wanted_later import refused_for_now
@@ -67,7 +67,7 @@ class GrpcBackend:
     def __init__(
         self,
         url: str,
-        shape: GrpcShape | None = None,
+        settings: GrpcSettings | None = None,
         *,
         input_kind: Literal["text", "json"] = "text",
         output_kind: Literal["auto", "text", "json"] = "auto",
@@ -75,22 +75,22 @@ class GrpcBackend:
         probe_timeout: Seconds = 2.0,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        self._shape = shape = shape or GrpcShape()
+        self._settings = settings = settings or GrpcSettings()
         self._target = target = GrpcTarget.parse(url)
-        if not target.tls and (shape.certificates.any or shape.server_name):
+        if not target.tls and (settings.certificates.any or settings.server_name):
             raise UserMistake(f"{url}: certificates are for TLS: write grpcs:// to use them")
         self._where = target.authority
-        self._headers = _headers(shape, os.environ if environ is None else environ)
-        self._asking = Asking(target.model, shape.version, shape.output_name, text=input_kind == "text")
+        self._headers = _headers(settings, os.environ if environ is None else environ)
+        self._asking = Asking(target.model, settings.version, settings.output_name, text=input_kind == "text")
         self._json = input_kind == "json"
-        self._reader = AnswerReader(shape.output_name, output_kind, several=self._json)
+        self._reader = AnswerReader(settings.output_name, output_kind, several=self._json)
         self._start_timeout = start_timeout
         self._probe_timeout = probe_timeout
         self._tensor: InputTensor | Sequence[Tensor] = InputTensor(
-            shape.input_name, column=shape.shape == "[n,1]"
+            settings.input_name, column=settings.shape == "[n,1]"
         )
         self._channel: grpc.aio.Channel | None = None
-        self._busy = False
+        self._busy = False  # whether a batch is on its way
 
     async def start(self) -> None:
         await self.close()
@@ -98,7 +98,7 @@ class GrpcBackend:
         seconds = self._start_timeout
         async with getting_ready(self, seconds, not_in_time(self._where, seconds)):
             await self.probe()
-            if not self._shape.input_name or self._shape.shape == "auto":
+            if not self._settings.input_name or self._settings.shape == "auto":
                 self._tensor = await self._describe()
 
     async def run(self, batch: Batch) -> Result:
@@ -108,7 +108,7 @@ class GrpcBackend:
 
     async def probe(self) -> float:
         """Asks whether our model is ready. Whether the server is ready would also depend on its other models."""
-        request = ModelReadyRequest(name=self._target.model, version=self._shape.version)
+        request = ModelReadyRequest(name=self._target.model, version=self._settings.version)
         try:
             content = await self._call("ModelReady", request.SerializeToString(), timeout=self._probe_timeout)
             ready = bool(ModelReadyResponse.FromString(content).ready)
@@ -127,7 +127,7 @@ class GrpcBackend:
 
     def _connect(self) -> grpc.aio.Channel:
         options: list[tuple[str, str | int]] = [
-            ("grpc.max_receive_message_length", self._shape.max_response),
+            ("grpc.max_receive_message_length", self._settings.max_response),
             ("grpc.max_send_message_length", -1),
             # Each worker has a connection of its own, and each start makes a new one.
             ("grpc.use_local_subchannel_pool", 1),
@@ -138,12 +138,12 @@ class GrpcBackend:
         ]
         if not self._target.tls:
             return grpc.aio.insecure_channel(self._where, options)
-        if self._shape.server_name:
-            options.append(("grpc.ssl_target_name_override", self._shape.server_name))
-        return grpc.aio.secure_channel(self._where, self._shape.certificates.load(), options)
+        if self._settings.server_name:
+            options.append(("grpc.ssl_target_name_override", self._settings.server_name))
+        return grpc.aio.secure_channel(self._where, self._settings.certificates.load(), options)
 
     async def _describe(self) -> InputTensor | Sequence[Tensor]:
-        request = ModelMetadataRequest(name=self._target.model, version=self._shape.version)
+        request = ModelMetadataRequest(name=self._target.model, version=self._settings.version)
         try:
             content = await self._call(
                 "ModelMetadata", request.SerializeToString(), timeout=self._probe_timeout
@@ -155,12 +155,16 @@ class GrpcBackend:
                 f"{self._where} does not describe {self._target.model!r} ({error.code().name}):"
                 " set grpc.input_name and grpc.shape"
             ) from error
-        if self._json and not self._shape.input_name and (tensors := described_tensors(content)) is not None:
+        if (
+            self._json
+            and not self._settings.input_name
+            and (tensors := described_tensors(content)) is not None
+        ):
             return tensors
-        found = described_input(content, self._shape.input_name)
-        if self._shape.shape == "auto":
+        found = described_input(content, self._settings.input_name)
+        if self._settings.shape == "auto":
             return found
-        return InputTensor(found.name, column=self._shape.shape == "[n,1]")
+        return InputTensor(found.name, column=self._settings.shape == "[n,1]")
 
     async def _infer(
         self, inputs: list[bytes], parameters: bytes, batch_id: str, headers: Mapping[str, str]
@@ -217,7 +221,7 @@ class GrpcBackend:
     async def _no_answer(self, error: grpc.aio.AioRpcError, inputs: Sequence[bytes]) -> BackendError:
         code, message = error.code(), _message(error)
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in message:
-            limit = self._shape.max_response
+            limit = self._settings.max_response
             return BatchRejected(f"a message was too large; grpc.max_response is {limit}", details=message)
         if code is grpc.StatusCode.UNAVAILABLE and (_LOST.search(message) or await self._connection_lost()):
             # The endpoint had the batch, and may have died of it.
@@ -234,7 +238,7 @@ class GrpcBackend:
         return BatchRejected(f"endpoint answered {code.name}", details=message)
 
     async def _connection_lost(self) -> bool:
-        """Whether the status was gRPC's own and not the endpoint's, which looks the same."""
+        """Returns whether the status was gRPC's own and not the endpoint's, which looks the same."""
         channel = self._channel
         if channel is None:
             return True
@@ -251,9 +255,9 @@ class GrpcBackend:
         return self._channel
 
 
-def _headers(shape: GrpcShape, environ: Mapping[str, str]) -> dict[str, str]:
+def _headers(settings: GrpcSettings, environ: Mapping[str, str]) -> dict[str, str]:
     headers = {}
-    for name, value in shape.headers.items():
+    for name, value in settings.headers.items():
         headers[name.lower()] = from_environment(value, environ, f"grpc.headers: {name}")
         if not headers[name.lower()].isascii():
             raise UserMistake(f"grpc.headers: {name} cannot be sent: only ASCII can")

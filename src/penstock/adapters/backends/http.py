@@ -66,7 +66,7 @@ class HttpBackend:
         environ: Mapping[str, str] | None = None,
         tls: EndpointTls | None = None,
     ) -> None:
-        """`dialect`: what to say; without one, what the shape describes."""
+        """`dialect`: what is said to the endpoint; None: what `shape` describes."""
         self._shape = shape or HttpShape()
         self._dialect = dialect or Described(self._shape, text=output_kind == "text")
         self.takes_parameters = self._dialect.takes_parameters
@@ -78,7 +78,7 @@ class HttpBackend:
         self._timeout = aiohttp.ClientTimeout(total=None, connect=connect_timeout)
         self._probe_timeout = probe_timeout
         self._session: aiohttp.ClientSession | None = None
-        self._busy = False
+        self._busy = False  # whether a batch is on its way
 
     async def start(self) -> None:
         await self.close()

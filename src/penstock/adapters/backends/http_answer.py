@@ -1,5 +1,5 @@
-"""Takes outputs, version and pressure out of an HTTP endpoint's answer. The backend (`http.py`) reads each good
-answer with it; nothing here does I/O.
+"""Takes outputs, version and pressure out of the answer of a user's own HTTP endpoint. `dialects/described.py`
+reads each good answer with it; nothing here does I/O.
 
 Only the JSON around the outputs is read: each output stays the bytes that the endpoint wrote.
 """
@@ -44,6 +44,7 @@ class AnswerReader:
         self._version, self._pressure = _Value(shape.version), _Value(shape.pressure)
 
     def outputs(self, content: bytes) -> list[bytes]:
+        """Returns the outputs as JSON. Raises BatchRejected if they are not there."""
         try:
             if not content.isascii():
                 content.decode()  # the decoder does not look at strings inside raw JSON
@@ -77,6 +78,7 @@ class _Value:
         self._decoder = msgspec.json.Decoder(_nested(self._path, str | int | float))
 
     def find(self, content: bytes, headers: Mapping[str, str]) -> str | int | float:
+        """Returns the value; "" if the answer has none."""
         if self._header:
             return headers.get(self._header, "")
         try:
@@ -103,6 +105,7 @@ def _nested(names: list[str], leaf: Any) -> Any:
 
 
 def _leaf(names: list[str], value: Any) -> Any:
+    """Returns what was found under the names in a value of the type that `_nested` makes of them."""
     for _ in names:
         value = value.below
     return value

@@ -1,6 +1,6 @@
 """What a user's own HTTP endpoint takes and gives: `[models.NAME.http]` of the configuration.
-`roles/backends.py` makes one of it; the backend (`http.py`) reads how to reach the endpoint, and
-`dialects/described.py` what to send.
+`roles/backends.py` makes an `HttpShape` of that section. The backend (`http.py`) goes by it in how the endpoint is
+reached, and `dialects/described.py` in what is sent. Pure.
 """
 
 import json
@@ -16,7 +16,7 @@ _BLANK = re.compile(r"\$(inputs|parameters|count)\b")
 _OPTIONAL = r'"(?:[^"\\]|\\.)*"\s*:\s*\$parameters\?'
 _LEFT_OUT = re.compile(rf"\s*,\s*{_OPTIONAL}|{_OPTIONAL}\s*,?")
 _FARTHEST = 63  # the highest index into a list that a path may name
-NONE = (b"", b"{}")  # the parameters of a batch without any
+NONE = (b"", b"{}")  # what a batch without parameters may have as its parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,9 @@ class HttpShape:
     method: str = "POST"
     headers: Mapping[str, str] = field(default_factory=dict)  # `env:NAME`, `Bearer env:NAME` name a variable
     request: str = '{"inputs": $inputs, "parameters": $parameters?}'  # may say $count as well
-    outputs: str = "outputs"  # dotted path to the list; "" if the response is it; a number counts in a list
-    item: str = ""  # dotted path inside each element of the list; "" for the element
+    # Dotted path to the list of outputs; empty: the response is the list. A number in a path counts in a list.
+    outputs: str = "outputs"
+    item: str = ""  # dotted path inside each element of the list; empty: the element is the output
     version: str = ""  # of the model: a dotted path in the response, or `header:NAME`
     pressure: str = ""  # how full it is: a path or header, in the responses to a batch and to `health`
     health: str = ""  # path to GET when probing; empty: a connection that opens is proof enough
@@ -63,6 +64,7 @@ class HttpShape:
 
     @property
     def takes_parameters(self) -> bool:
+        """Whether the endpoint is sent parameters."""
         return "parameters" in _BLANK.findall(self.request)
 
     def fill(self, inputs: list[bytes], parameters: bytes) -> bytes:

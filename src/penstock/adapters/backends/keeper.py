@@ -29,6 +29,7 @@ AWAITED = {signal.SIGCHLD, END, ORPHANED}
 
 
 def main(fd: int, name: str, server: int) -> None:
+    """`fd`: the socket that the function's process gets. `name`: of the worker. `server`: the server's process."""
     signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
@@ -91,6 +92,7 @@ def clear() -> None:
 
 
 def children() -> list[int]:
+    """Returns the processes whose parent is the keeper."""
     me = os.getpid()
     try:
         return [int(pid) for pid in read(f"/proc/{me}/task/{me}/children").split()]
@@ -100,6 +102,7 @@ def children() -> list[int]:
 
 
 def parent(pid: str) -> int:
+    """Returns the parent of a process; 0 if the process is gone."""
     try:
         return int(read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[1])
     except OSError:
@@ -107,6 +110,7 @@ def parent(pid: str) -> int:
 
 
 def read(path: str) -> bytes:
+    """Returns what a file of /proc holds. Raises OSError."""
     file = os.open(path, os.O_RDONLY)
     try:
         return b"".join(iter(lambda: os.read(file, 1 << 16), b""))  # half a number would name another process

@@ -100,6 +100,7 @@ def check_callable(kind: type, path: str, source: str) -> None:
 
 
 def make(kind: type, source: str) -> Any:
+    """Returns an object of the user's class. Raises CannotLoad."""
     try:
         inspect.signature(kind).bind()
     except TypeError:
@@ -119,6 +120,7 @@ def make(kind: type, source: str) -> Any:
 
 
 def trace_of(error: BaseException) -> str:
+    """Returns the traceback of an error, fit for a frame."""
     return utf8("".join(traceback.format_exception(error)))
 
 
@@ -136,6 +138,7 @@ def pressure_in(module: ModuleType, source: str) -> Callable[[], Any] | None:
 
 
 def needs_no_arguments(function: Callable[..., Any]) -> bool:
+    """Returns whether a function can be called without arguments."""
     try:
         inspect.signature(function).bind()
     except (TypeError, ValueError):
@@ -160,11 +163,13 @@ def import_file(path: Path) -> ModuleType:
 
 
 def import_module(name: str) -> ModuleType:
+    """Import a module that is installed, or lies in the working directory."""
     sys.path.insert(0, str(Path.cwd()))
     return importlib.import_module(name)
 
 
 def why_not(what: str, source: str, error: BaseException) -> str:
+    """Returns the line for the operator. `what`: what could not be done. `source`: the user's file or module."""
     line = line_in(source, error)
     message = named(error.__class__, error.msg if isinstance(error, SyntaxError) else error)
     return f"{what}: {message}" + (f" (line {line})" if line else "")
@@ -187,6 +192,7 @@ def line_in(source: str, error: BaseException) -> int | None:
 
 
 def suggestion(name: str, owner: object) -> str:
+    """Returns the end of a message that names what the user may have meant; empty if nothing is alike."""
     known = [
         known for known in dir(owner) if not known.startswith("_") and callable(getattr(owner, known, None))
     ]

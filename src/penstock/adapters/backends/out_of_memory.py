@@ -1,6 +1,6 @@
-"""Whether a batch failed because it did not fit into memory. Asked about each error of a function, in its own
-process (`child.py`), and about each error that an endpoint answers (`http.py`, `grpc.py`). No framework is imported
-to find out: they are known by the names of their exceptions.
+"""Whether a batch failed because it did not fit into memory. `child.py` asks about each error of a function, in the
+function's process; `http.py` and `grpc.py` ask about errors that an endpoint answers. No framework is imported to
+find out: they are known by the names of their exceptions. Pure.
 
     MemoryError                                                     Python and NumPy
     torch.OutOfMemoryError, torch.cuda.OutOfMemoryError             also CuPy's and those of others, by this name
@@ -30,12 +30,12 @@ _SAID = re.compile(
 
 
 def is_out_of_memory(error: BaseException, inputs: Sequence[bytes]) -> bool:
-    """Whether this error of a function means that memory ran out. `inputs`: the batch, as JSON."""
+    """Returns whether this error of a function means that memory ran out. `inputs`: the batch, as JSON."""
     return any(_says_so(each, inputs) for each in _chain(error))
 
 
 def says_out_of_memory(text: str, inputs: Sequence[bytes]) -> bool:
-    """Whether the text of an endpoint's error says that memory ran out. `inputs`: the batch, as JSON."""
+    """Returns whether the text of an endpoint's error says that memory ran out. `inputs`: the batch, as JSON."""
     return _SAID.search(text) is not None and not _quotes(_SAID, inputs)
 
 

@@ -1,5 +1,5 @@
-"""Makes JSON of what a function returns, one piece for each input. Runs in the function's process, after each batch
-(`child.py`).
+"""Makes JSON of what a function returns, one piece for each input. `child.py` calls it in the function's process,
+after each batch.
 
 A batch of plain texts is encoded at once. Other outputs (arrays and tensors, rows of one, dataclasses, pydantic
 models, bytes) are recognised by the methods that they have, so that no library is imported that the function has
@@ -51,7 +51,8 @@ class Outputs:
         self._text_only = kind == "text"
 
     def encode(self, outputs: Any, count: int, binary: Container[int] = ()) -> Encoded:
-        """`binary`: the positions of inputs that were not JSON. For these, bytes stay as they are."""
+        """Returns the outputs of a batch of `count` inputs as JSON. `binary`: the positions of inputs that were not
+        JSON. For these, bytes stay as they are. Raises ContractBroken."""
         if type(outputs) is not list:
             outputs = self._listed(outputs)
         if len(outputs) != count:
@@ -75,7 +76,7 @@ class Outputs:
         try:
             encoded = list(map(_encode_plain, outputs))
         except Exception:
-            return None  # the loop over them finds out which it was
+            return None  # one of the outputs cannot be encoded; looking at each finds out which
         # NaN and infinity become null, so where there is a null, the outputs are looked at one by one. The letter n
         # is looked for first: one letter is found several times as fast as a word.
         whole = b"" if kinds == {str} else b"".join(encoded)
@@ -162,10 +163,8 @@ def as_plain(value: Any) -> Any:
     convert = _conversion(value)
     if convert is not None:
         plain = convert()
-        if type(plain) is type(
-            value
-        ):  # numpy's long double says that it is a Python number, and gives itself
-            return float(plain)
+        if type(plain) is type(value):
+            return float(plain)  # numpy's long double says that it is a Python number, and gives itself
         return plain
     if isinstance(value, Mapping):
         return dict(value)

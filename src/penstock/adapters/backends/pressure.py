@@ -1,5 +1,5 @@
-"""How full the process of a user's function is. Measured in that process (`child.py`), after each batch and when
-the server asks.
+"""How full the process of a user's function is. `child.py` measures it in that process, after each batch and when
+the server asks. `http_answer.py` uses `as_share` for what an endpoint says.
 
 The highest of three measures counts: the GPU's memory, if the function uses PyTorch; the memory of the process, if
 it has a limit; and the user's own `pressure()`, if there is one beside the function. Each is a share, 0 to 1.
@@ -26,9 +26,10 @@ class Pressure:
         if memory_limit is not None:
             self._memories.append(Memory(lambda: own_memory() / memory_limit))
         self._say = say
-        self._complained = False
+        self._complained = False  # whether the log was told that a measure failed
 
     def after_batch(self) -> float:
+        """Returns the pressure right after a batch. The first batch shows which measures count."""
         return self._guarded(self._after_batch)
 
     def at_rest(self) -> float:
@@ -73,10 +74,12 @@ class Memory:
         self._counts: bool | None = None  # None until a batch has run
 
     def learn(self) -> None:
+        """Finds out whether this memory counts, after the first batch."""
         if self._counts is None and (level := self._read()) is not None:
             self._counts = level < HIGH
 
     def taken(self) -> float:
+        """Returns the share that is taken; 0 if this memory does not count."""
         return (self._read() or 0.0) if self._counts else 0.0
 
 

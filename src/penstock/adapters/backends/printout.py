@@ -5,7 +5,7 @@ such process (`spawned.py`).
                                       └──► nowhere, beyond the allowance; the log says how many bytes
 
 Neither the process nor the server ever waits for the reader of the log: the pipe is emptied in any case, at most
-once every `TURN`. If the log has no room, some lines are held and the others are left out.
+once every `LOOK_EVERY`. If the log has no room, some lines are held and the others are left out.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ log = logging.getLogger("penstock.worker")
 
 RATE = 256 * 1024  # bytes of one process that the log takes in a second, for any length of time
 BURST = 1 << 20  # bytes that the log takes at once, and that are held while its reader is behind
-TURN = 0.005  # seconds from one look into the pipe to the next
+LOOK_EVERY = 0.005  # seconds from one look into the pipe to the next
 PIPE = 1 << 20  # bytes that a process can print between two looks, where the system allows
 CHUNK = 1 << 16  # bytes that are read from the pipe at once
 COMPLAIN_EVERY = 5.0  # seconds between two complaints that something was left out
@@ -36,7 +36,7 @@ class Printout:
     def __init__(self, name: str, loop: asyncio.AbstractEventLoop) -> None:
         self._name, self._loop = name, loop
         self._lines, self._spout = Lines(), Spout(STDERR, loop, BURST)
-        self._allowance, self._at = float(BURST), loop.time()
+        self._allowance, self._at = float(BURST), loop.time()  # bytes that the log may take, and since when
         self._told = 0  # bytes left out that the log has been told of
         self._told_at = loop.time() - COMPLAIN_EVERY
         self._timer: asyncio.TimerHandle | None = None
@@ -59,11 +59,13 @@ class Printout:
         os.close(self._nowhere)
 
     def _watch(self) -> None:
+        """Has `_look` called as soon as something is in the pipe."""
         self._loop.add_reader(self._ours, self._look)
         unsaid = self._lines.unfinished or self._left_out > self._told
         self._timer = self._loop.call_later(UNFINISHED, self._catch_up) if unsaid else None
 
     def _rest(self) -> None:
+        """Looks no more, until `_watch`."""
         self._loop.remove_reader(self._ours)
         if self._timer is not None:
             self._timer.cancel()
@@ -72,7 +74,7 @@ class Printout:
         """Takes what is in the pipe. Called when something was printed, or when nobody can print any more."""
         self._rest()
         if self._take():
-            self._timer = self._loop.call_later(TURN, self._watch)
+            self._timer = self._loop.call_later(LOOK_EVERY, self._watch)
 
     def _catch_up(self) -> None:
         """Shows an unfinished line, and complains of bytes that were left out. Called when nothing was printed for

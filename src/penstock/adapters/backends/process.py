@@ -74,8 +74,8 @@ class ProcessBackend:
         self._environment = dict(environment or {})
         self._start_timeout = start_timeout
         self._child: Spawned | None = None
-        self._asked = 0
-        self._closes = False
+        self._asked = 0  # the number of the last question
+        self._closes = False  # whether the user's `close` is still to be called
         self.function = ""  # the function's name; empty until it has started once
         self.parameter_names: Sequence[str] | None = None  # None: any, or not started yet
         self.warm_up_inputs: Sequence[bytes] = ()  # made by the user's `warmup`, at the start
@@ -95,6 +95,7 @@ class ProcessBackend:
 
     @property
     def pid(self) -> int | None:
+        """The process of the function; None if it does not run."""
         return self._child.pid if self._child else None
 
     async def start(self) -> None:

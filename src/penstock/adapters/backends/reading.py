@@ -1,5 +1,5 @@
-"""Makes the arguments of a function from the payloads of a batch. Runs in the function's process, before each batch
-(`child.py`).
+"""Makes the arguments of a function from the payloads of a batch. `child.py` calls it in the function's process,
+before each batch. Pure.
 
 The server accepts only what can be read here. An input that cannot be read all the same fails its own request, and
 the function is called with the others.
@@ -61,7 +61,7 @@ class Inputs:
         try:
             return Reading(list(map(self._decode, work.inputs)), parameters, [])
         except Exception:
-            return self._read_each(work, parameters)  # one of them is not JSON, or cannot be read
+            return self._read_each(work, parameters)  # one of the inputs is not JSON, or cannot be read
 
     def _read_each(self, work: Work, parameters: Any) -> Reading:
         inputs, read, unread = list[Any](), list[int](), Failures()

@@ -1,11 +1,11 @@
 """How a function takes the parameters of its batch, read from its signature once, when the function's process has
-loaded it (`child.py`). Then each batch is called so.
+loaded it (`child.py`). Each batch is then given to the function that way.
 
-    f(inputs)                           takes none: a request with parameters is refused
-    f(inputs, anything)                 all of them in a dict, the second argument
+    f(inputs)                           takes no parameters: a request with parameters is refused
+    f(inputs, anything)                 all parameters in a dict, the second argument
     f(inputs, parameters=None)          the same, also under the name `params`
-    f(inputs, top_k=5, *, sample=True)  each by its name; other names are refused
-    f(inputs, **anything)               each by its name, whatever it is
+    f(inputs, top_k=5, *, sample=True)  each parameter by its name; other names are refused
+    f(inputs, **anything)               each parameter by its name, whatever it is
 
 Where each request has parameters of its own (`parameters = "per_item"`), the second argument is a list of dicts.
 """
@@ -30,7 +30,7 @@ class Calling:
         self._dict_name = ""  # the argument that takes all parameters as a dict; empty: there is none
         self._dict_kind: Any = None  # the `inspect` kind of that argument
         self._first = ""  # the name of the argument for the inputs, where it can be used by name
-        self.names: list[str] | None = []  # of the parameters it takes; None: any
+        self.names: list[str] | None = []  # of the parameters that the function takes; None: any
         try:
             signature = inspect.signature(function)
         except (TypeError, ValueError):  # a function written in C does not tell its signature
@@ -91,7 +91,8 @@ class Calling:
 
 
 def _takes_all(argument: inspect.Parameter, index: int) -> bool:
-    """Whether the argument takes all parameters as a dict. `index`: its place after the inputs."""
+    """Returns whether the argument takes all parameters as a dict. `index`: 0 for the first argument after the
+    inputs."""
     if argument.kind in (Kind.VAR_POSITIONAL, Kind.VAR_KEYWORD):
         return False
     if argument.kind is Kind.KEYWORD_ONLY or index > 0:

@@ -28,8 +28,8 @@ class SimulatedBackend:
         self._model = model
         self._random = Random(f"{model.seed}/{seed}")
         self._new_shapes = NewShapes(model)
-        self._free = asyncio.Lock()
-        self._started = False
+        self._free = asyncio.Lock()  # held while a batch runs
+        self._started = False  # whether the simulated GPU runs
 
     async def start(self) -> None:
         self._started = True

@@ -55,11 +55,12 @@ class Spawned(asyncio.BufferedProtocol):
         self.ended: str | None = None  # how the process ended, once it has
         self._name = name
         self._loop = asyncio.get_running_loop()
-        self._heard = self._loop.time()
-        self._beat = asyncio.Event()
+        self._heard = self._loop.time()  # when something last came from the process
+        self._beat = asyncio.Event()  # set by each heartbeat
         self._inbox: Inbox[Answer | Beat] = Inbox(msgspec.msgpack.Decoder(Answer | Beat))
         self._answers: dict[int, asyncio.Future[Answer]] = {}  # by the id of the question
-        self._exited: asyncio.Future[None] = self._loop.create_future()
+        self._exited: asyncio.Future[None] = self._loop.create_future()  # done once the keeper has ended
+        # Done once the socket is closed.
         self._disconnected: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
         with contextlib.ExitStack() as undo:
@@ -90,6 +91,8 @@ class Spawned(asyncio.BufferedProtocol):
         await self._loop.create_unix_connection(lambda: self, sock=self._sock)
 
     async def ask(self, question: Setup | Work | Look) -> Answer:
+        """Returns the answer. Raises BackendUnavailable, BackendCrashed, or BatchRejected for a batch that is too
+        large to be sent."""
         if self.ended is not None:
             raise BackendUnavailable(self.ended)
         if self._transport is None or not self._free_for(question):
@@ -111,8 +114,8 @@ class Spawned(asyncio.BufferedProtocol):
         return answer
 
     def _free_for(self, question: Setup | Work | Look) -> bool:
-        """Whether the process can take this question: it has nothing to do, or the question is a batch and the
-        process has one batch that somebody still waits for."""
+        """Returns whether the process can take this question: it has nothing to do, or the question is a batch and
+        the process has one batch that somebody still waits for."""
         if not self._answers:
             return True
         busy = len(self._answers) > 1 or any(coming.cancelled() for coming in self._answers.values())
@@ -129,6 +132,7 @@ class Spawned(asyncio.BufferedProtocol):
             await asyncio.wait((self._exited,), timeout=seconds)
 
     async def kill_and_reap(self) -> None:
+        """Ends the process, and waits a bounded time until it has ended."""
         if not self._exited.done():
             self._kill()
         if self._transport is not None:
@@ -208,6 +212,8 @@ class Spawned(asyncio.BufferedProtocol):
 def spawn(
     sock: socket.socket, printing: int, name: str, environment: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
+    """Starts the keeper, which starts the function's process. `printing`: the file descriptor for what both
+    print."""
     fd = sock.fileno()
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(OURS)}
     return subprocess.Popen(
@@ -222,6 +228,7 @@ def spawn(
 
 
 def how_it_ended(code: int) -> str:
+    """Returns how a process ended, in words. `code`: its exit code; minus the signal if one killed it."""
     if code >= 0:
         return f"exited with code {code}"
     try:

@@ -21,6 +21,6 @@ def trace_of(batch: Batch) -> Mapping[str, str]:
 
 
 def _fits_in_a_header(value: str) -> bool:
-    """Whether the value can be sent in a header. Doors let in no other, but over Redis another program may have
-    written it."""
+    """Returns whether the value can be sent in a header. Doors let in no other, but over Redis another program may
+    have written it."""
     return value.isascii() and value.isprintable()

@@ -1,5 +1,5 @@
-"""What an endpoint means that refuses a batch for the moment. The backends for endpoints ask when one does
-(`http.py`, `grpc.py`).
+"""What an endpoint means that refuses a batch for the moment. The backends for endpoints ask when one does so
+(`http.py`, `grpc.py`). Pure.
 
     429, RESOURCE_EXHAUSTED            BackendBusy: the endpoint is there, and wants the batch later
     503 or UNAVAILABLE with a time     the same, after that time
@@ -14,7 +14,8 @@ from penstock.errors import BackendBusy, BackendError, BackendUnavailable
 
 
 def refused_for_now(said: str, *, busy: bool, wait: float | None, details: str = "") -> BackendError:
-    """Returns the error. `busy`: the status itself says that the endpoint is well. `wait`: seconds, if it said."""
+    """Returns the error. `said`: what the endpoint answered, for the message. `busy`: whether the status itself
+    says that the endpoint is well. `wait`: the seconds that the endpoint named; None if it named none."""
     if busy or wait is not None:
         return BackendBusy(f"{said}: it is busy", retry_after=wait, details=details)
     return BackendUnavailable(said, details=details)

@@ -2,6 +2,7 @@
 
     recorder (event loop) ──► writer, spool (a thread, files) ──► store: sqlite or postgres (a thread)
 
-`roles/ledger.py` opens one for each gateway that is told to keep a ledger (`open.py`), and reads one for `penstock
-requests`. It imports ports and the vocabulary, the helpers of `adapters/`, and for PostgreSQL asyncpg.
+`roles/ledger.py` opens one for each process that answers clients, if `[ledger]` names a database (`open.py`), and
+reads one for `penstock requests` and `penstock explain`. Imported are ports and the vocabulary, the helpers of
+`adapters/`, and for PostgreSQL asyncpg.
 """

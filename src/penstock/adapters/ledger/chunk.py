@@ -20,26 +20,29 @@ _BLOCK = 4096  # bytes that the file system gives a file at once
 class Chunk:
     """One chunk, wherever its rows are."""
 
-    spool: str  # the name of its spool's directory
-    number: int  # within its spool
+    spool: str  # the name of the spool's directory
+    number: int  # of the chunk within its spool
     rows: int
     size: int  # bytes on disk
     directory: Path
-    held: bytes | None = None  # its lines, while they are in memory only
+    held: bytes | None = None  # the lines, while they are in memory only
     shared: bool = False  # other gateways may spool the same rows
     # Called once: with True if the chunk is safe, with False if it was dropped.
     on_fate: Callable[[bool], None] | None = None
 
     @property
     def path(self) -> Path:
+        """The file of the chunk, whether it is written yet or not."""
         return self.directory / f"{self.number:012d}-{self.rows}{_SHARED if self.shared else ''}{_SUFFIX}"
 
     def tell_fate(self, safe: bool) -> None:
+        """Calls `on_fate`, unless it was called before."""
         on_fate, self.on_fate = self.on_fate, None
         if on_fate is not None:
             on_fate(safe)
 
     def lines(self) -> bytes:
+        """Returns the rows as JSON lines, from memory or from the file. Raises OSError."""
         held = self.held  # read once: another thread may save the chunk at this moment
         return self.path.read_bytes() if held is None else held
 

@@ -1,7 +1,7 @@
 """Makes a ledger from its settings: the store that its URL names, and the recorder in front of it.
 
-`roles/ledger.py` calls it when a server starts, and for `penstock requests`. Only this file decides which
-database's module is loaded.
+`roles/ledger.py` calls `open_recorder` when a server starts, and `open_store` for `penstock requests` and `penstock
+explain`. Only this file decides which database's module is loaded.
 """
 
 import asyncio

@@ -59,8 +59,8 @@ def insert_page(database: sqlite3.Connection, lines: bytes) -> int:
 
 
 def forget_pages(database: sqlite3.Connection, before: float, at_least: int) -> int:
-    """Deletes pages whose rows all ended before then, until `at_least` so many rows are deleted; returns how
-    many."""
+    """Deletes pages whose rows all ended before the time `before`, the oldest first, until at least `at_least` rows
+    are deleted. Returns how many were."""
     forgotten = 0
     for page, count in database.execute(_OLD, (before, at_least)).fetchall():
         if forgotten >= at_least:

@@ -1,7 +1,8 @@
 """The store of a ledger in PostgreSQL: for many machines.
 
 Implements `ledger.store.Store`; `ledger/open.py` makes it. The caller is one thread that runs no event loop: the
-ledger's writer thread or, to read, `penstock requests`. The store runs an event loop of its own in that thread.
+ledger's writer thread or, to read, `penstock requests` and `penstock explain`. The store runs an event loop of its
+own in that thread.
 
 Each chunk is written in one transaction: by COPY, or by INSERT if its rows are shared between gateways. After any
 error the connection is thrown away. No ROLLBACK is sent, because the server may be hanging. The server ends the

@@ -1,5 +1,6 @@
-"""The observer that makes a row of the ledger from every reply. It is one of a gateway's observers
-(`roles/observers.py`), called with each batch of replies on the event loop, and hands lines to the `Writer`.
+"""The observer that makes a row of the ledger from every reply. Each process that answers clients has one, if it is
+told to keep a ledger (`roles/observers.py`). It is called with each batch of replies on the event loop, and hands
+lines to the `Writer`. `open.py` makes the `Recorder`.
 
 The replies of a batch become lines at once, on the event loop. If thousands of rows waited as objects, a thread
 would have to encode them, and would hold up the loop meanwhile. All lines wait in one buffer: a piece of memory for
@@ -47,8 +48,8 @@ class Recorder(RequestObserver):
         self._loop, self._clock, self._wall = loop, clock, wall
         self._max_rows = max_rows
         self._room = bytearray(CHUNK_BYTES)  # where lines gather to a chunk; it grows if need be
-        self._end = 0  # where the lines in it end
-        self._gathered = 0  # rows
+        self._end = 0  # where the lines in that room end
+        self._gathered = 0  # rows in that room
         self._timer: asyncio.TimerHandle | None = None
         self._shift = wall() - clock()  # seconds to add to our clock for the time since the epoch
         self.lost = 0  # rows for which there was no room in memory

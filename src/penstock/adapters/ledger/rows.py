@@ -1,5 +1,5 @@
-"""A request's row in the ledger, and rows as the lines of a chunk. The recorder writes lines with it, and both
-stores read them.
+"""A request's row in the ledger, and rows as the lines of a chunk. `recorder.py` writes lines with it, and the
+stores read them (`postgres.py`, `sqlite.py`, `pages.py`). Pure.
 
 A chunk is written once, as JSON lines, and nothing is decoded again on the way to a database. PostgreSQL takes a
 line without its brackets as a line of CSV. SQLite takes the lines with commas between them as one JSON array. That
@@ -45,6 +45,7 @@ class PastRequest:
 
 
 def past_request(row: Row) -> PastRequest:
+    """Returns a row of a chunk as it is read back."""
     *_, created, completed = row
     return PastRequest(*row, round((completed - created) * 1000, 3))
 

@@ -1,7 +1,7 @@
 """The spool: chunks of rows on their way from the server to the database, on disk, in order, bounded.
 
-Two threads of `writer.Writer` use the spool: one adds chunks, one delivers them. Every chunk goes through the
-spool, also while the database answers: so there is one way only, and it is in use all the time.
+`open.py` makes the `Spool`. Two threads of `writer.Writer` use it: one adds chunks, one delivers them. Every chunk
+goes through the spool, also while the database answers: so there is one way only, and it is in use all the time.
 
 A chunk is synced to disk before it counts as spooled, and its file is deleted when the database has it. Beyond
 `max_bytes` the oldest chunks are dropped, counted and logged. While the disk takes none, chunks stay in memory, and
@@ -44,10 +44,10 @@ class Spool:
         self._chunks: deque[Chunk] = deque()  # the oldest first
         self._in_memory: list[Chunk] = []  # chunks that the disk did not take
         self._in_hand: Chunk | None = None  # being delivered; never dropped, because the database may have it
-        self._adopted: dict[str, OwnedDirectory] = {}  # by name, the spools of dead processes
+        self._adopted: dict[str, OwnedDirectory] = {}  # by name, the spools that dead processes left
         self._chunks_of: Counter[str] = Counter()  # how many chunks of each spool wait here
-        self._changed = Condition()
-        self._finished = False
+        self._changed = Condition()  # its lock guards what both threads use
+        self._finished = False  # whether no chunk will be added any more
         self.added = 0  # rows ever taken over from the caller
         self.rows = 0  # rows that wait here
         self.bytes = 0  # size of the rows that wait here
@@ -57,6 +57,7 @@ class Spool:
 
     @property
     def name(self) -> str:
+        """The name of the spool's directory, which no other spool has."""
         return self._owned.path.name
 
     def counts(self) -> tuple[int, int, int, int, int]:
@@ -153,6 +154,7 @@ class Spool:
             self._in_hand = None
 
     def delivered(self, chunk: Chunk) -> None:
+        """Note that the database has the chunk, and forget it."""
         chunk.tell_fate(True)
         with self._changed:
             self._remove(chunk)
@@ -199,6 +201,7 @@ class Spool:
 
     @property
     def done(self) -> bool:
+        """Whether nothing is left to deliver, and nothing will be added."""
         with self._changed:
             return self._finished and not self._chunks
 

@@ -1,5 +1,6 @@
 """The contract between the ledger and a database. `sqlite.py` and `postgres.py` implement it. `writer.py` writes
-through it from one thread of its own, and `roles/ledger.py` reads through it for `penstock requests`.
+through it from one thread of its own, and `roles/ledger.py` reads through it for `penstock requests` and `penstock
+explain`.
 
 A chunk is numbered within its spool, and a spool is delivered in order. The transaction that brings the rows also
 stores the number as the last of its spool. If the answer to a delivery is lost, the chunk is delivered again. The
@@ -32,8 +33,8 @@ class Store(Protocol):
         ...
 
     def forget(self, before: float, about: int) -> int:
-        """Deletes at most `about` so many rows that ended before then, the oldest first, and returns how many. They
-        may be a few more where a page is deleted as a whole. Raises LedgerAway."""
+        """Deletes rows that ended before the time `before`, the oldest first, and returns how many. There are
+        `about` at most, or a few more where a page is deleted as a whole. Raises LedgerAway."""
         ...
 
     def query(
@@ -44,8 +45,8 @@ class Store(Protocol):
         limit: int,
         request_id: str | None = None,
     ) -> Sequence[PastRequest]:
-        """Returns requests that have ended, the newest first. Raises LedgerAway, or UserMistake where there is no
-        ledger to read."""
+        """Returns requests that have ended, the newest first, `limit` at most. None as another argument means any.
+        Raises LedgerAway, or UserMistake where there is no ledger to read."""
         ...
 
     def close(self) -> None:

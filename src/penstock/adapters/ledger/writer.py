@@ -1,8 +1,8 @@
 """Carries rows from the server's memory to the database in two threads, so that the event loop waits for neither.
 
-The recorder hands it lines. One thread spools chunks of rows on disk. The other delivers the oldest chunk to the
-database; if the database is away, it tries again after ever longer pauses. A database that hangs holds up only the
-second thread.
+`open.py` makes the `Writer`, and the recorder hands it lines. One thread spools chunks of rows on disk. The other
+delivers the oldest chunk to the database; if the database is away, it tries again after ever longer pauses. A
+database that hangs holds up only the second thread.
 """
 
 import logging
@@ -20,7 +20,7 @@ from penstock.loops import kept_thread
 
 log = logging.getLogger("penstock.ledger")
 
-OnFate = Callable[[bool], None]
+OnFate = Callable[[bool], None]  # told whether the rows of a chunk are safe
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds before the next attempt, while the database is away
 CHORES_EVERY = 60.0  # seconds; see `_do_chores`
@@ -52,15 +52,16 @@ class Writer:
         self._store = store
         self._retention = retention
         self._wall = wall
+        # Chunks for the spool: lines, the number of rows, and whom to tell. None: there will be no more.
         self._handed: SimpleQueue[tuple[bytes, int, OnFate | None] | None] = SimpleQueue()
-        self._stopped = Event()
-        self._closing = False
+        self._stopped = Event()  # set when the thread that delivers must end
+        self._closing = False  # whether that thread ends at the next chunk that it cannot deliver
         self._chores_due = 0.0  # due at once: a ledger that was closed for long may have much to forget
-        self._away = ""
-        self._failures = 0
+        self._away = ""  # why the database takes no rows; empty if it does
+        self._failures = 0  # attempts in a row that failed
         self.given = 0  # rows handed over so far
-        self._written = 0
-        self._forgotten = 0
+        self._written = 0  # rows that were new to the database
+        self._forgotten = 0  # rows that were deleted for their age
         self._spooling = kept_thread("ledger spool", self._spool_all)
         self._delivering = kept_thread("ledger database", self._deliver_all)
 

@@ -1,5 +1,5 @@
-"""Keeps in memory what could not be read, for people to look at. The bus in memory has one, on which tests run
-members."""
+"""Keeps in memory what could not be read, for people to look at. `bus.py` makes one; tests run members on that
+bus."""
 
 from collections import Counter, deque
 from typing import Any

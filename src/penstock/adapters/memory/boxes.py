@@ -1,5 +1,6 @@
-"""Mailboxes in memory: a message waits in the box until its owner has taken it. The bus in memory gives each member
-one, in tests that run gateways, batchers and workers in one process."""
+"""Mailboxes in memory: a message waits in the box until its owner has taken it. `bus.py` makes the `Boxes` and
+gives each member a mailbox, in tests that run gateways, batchers and workers in one process. `tasks.py` sends by
+the post too."""
 
 import asyncio
 from collections import deque
@@ -16,8 +17,8 @@ class Box:
 
     def __init__(self, now: float) -> None:
         self.messages: deque[bytes] = deque()
-        self.news = asyncio.Event()
-        self.looked_at = now
+        self.news = asyncio.Event()  # set when a message has come
+        self.looked_at = now  # when the owner looked last
 
 
 class Boxes:
@@ -36,6 +37,7 @@ class Boxes:
         return box
 
     def find(self, owner: str) -> Box | None:
+        """Returns the mailbox of an owner; None if there is none, or its owner has not looked for too long."""
         box = self._boxes.get(owner)
         if box is not None and self._clock() - box.looked_at > LIFETIME:
             self.remove(owner)
@@ -70,7 +72,7 @@ class MemoryPost:
     async def send_all(
         self, messages: Sequence[tuple[str, bytes]], *, give_up_after: float = GIVE_UP_AFTER
     ) -> list[bool]:
-        await asyncio.sleep(0)  # others have their turn, as they have while a message goes to Redis
+        await asyncio.sleep(0)  # other tasks run meanwhile, as they do while a message goes to Redis
         return [self._boxes.put(box, payload) for box, payload in messages]
 
 

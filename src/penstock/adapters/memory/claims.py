@@ -1,5 +1,5 @@
 """Claims of idempotency keys, in memory: of all gateways that are asked with one key, one executes the request.
-Part of the records in memory, on which tests run gateways."""
+`records.py` makes the `MemoryClaims`, for tests that run gateways."""
 
 from penstock.adapters.memory.tasks import Kept, SharedTasks
 from penstock.idempotency import Keyed

@@ -1,6 +1,6 @@
 """A batcher's intake in memory: it reads the shards that the batcher leases. An entry stays pending in its shard
-until it is settled. Tests run batchers on it. What it has in common with the intake over Redis is in
-`adapters/in_hand.py`."""
+until it is settled. `bus.py` makes it, for tests that run batchers. What it has in common with the intake over
+Redis is in `adapters/in_hand.py`."""
 
 import asyncio
 
@@ -29,12 +29,12 @@ class MemoryIntake(InHand[Taken, int]):
         """`kind`: the class of which requests are made, because `on_request` expects it."""
         super().__init__(kind, aside)
         self._shards, self._me, self._clock, self._leases, self._alive = shards, me, clock, leases, alive
-        self._owned: frozenset[int] = frozenset()
-        self._living: frozenset[str] = frozenset()
+        self._owned: frozenset[int] = frozenset()  # the shards at the last look
+        self._living: frozenset[str] = frozenset()  # the batchers at the last look
         self._doubtful: set[int] = set()  # shards in which a dead batcher may have left something
         self._lay: dict[int, int] = {}  # by shard, the last entry that was there when we gained it
-        self._bell = asyncio.Event()
-        self._closing = False
+        self._bell = asyncio.Event()  # set when there may be something new
+        self._closing = False  # whether nothing more is read
 
     def shards_changed(self) -> None:
         self._bell.set()

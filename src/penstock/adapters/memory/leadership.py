@@ -1,4 +1,5 @@
-"""Which of several members leads, where the lease is in memory. Tests run autoscalers on it."""
+"""Which of several members leads, where the lease is in memory. `bus.py` makes it, for tests that run
+autoscalers."""
 
 import asyncio
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ class MemoryLeadership:
     def __init__(self, shared: SharedLead, me: str, clock: Clock, *, heartbeat: float, lease: float) -> None:
         self._shared, self._me, self._clock = shared, me, clock
         self._heartbeat, self._lease = heartbeat, lease
-        self._over = False
+        self._given_up = False  # whether this member does not want to lead any more
 
     @property
     def leads(self) -> bool:
@@ -29,11 +30,11 @@ class MemoryLeadership:
     async def run(self) -> None:
         while True:
             now, shared = self._clock(), self._shared
-            if not self._over and (shared.holder == self._me or now >= shared.ends):
+            if not self._given_up and (shared.holder == self._me or now >= shared.ends):
                 shared.holder, shared.ends = self._me, now + self._lease
             await asyncio.sleep(self._heartbeat)
 
     async def give_up(self) -> None:
-        self._over = True
+        self._given_up = True
         if self.leads:
             self._shared.ends = self._clock()

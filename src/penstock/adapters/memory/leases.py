@@ -1,5 +1,5 @@
-"""Which shards a batcher may read, where the shards are in memory and the leases stand beside them. Tests run
-batchers on it; `penstock/shard_plan.py` decides how many shards each takes."""
+"""Which shards a batcher may read, where the shards are in memory and the leases stand beside them. `bus.py` makes
+the `MemoryLeases`, for tests that run batchers; `penstock/shard_plan.py` decides how many shards each takes."""
 
 import asyncio
 from collections.abc import Callable
@@ -30,8 +30,8 @@ class MemoryLeases:
         self._heartbeat, self._lease, self._zone_of = heartbeat, lease, zone_of
         self._held: dict[int, int] = {}  # the shards that are held, and the fence number of each
         self._former: set[int] = set()  # shards that were lost because their leases were not renewed in time
-        self._changed = asyncio.Event()
-        self._closing = False
+        self._changed = asyncio.Event()  # set when a batcher has come or gone
+        self._closing = False  # whether no lease is taken any more
 
     @property
     def owned(self) -> frozenset[int]:

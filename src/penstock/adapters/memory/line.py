@@ -1,6 +1,6 @@
-"""The lines of idle slots (places of workers that can take a batch) in memory, one for each model and zone. A line
-holds the idle slots in their order or, while there are none, the batchers that wait for one. In tests, workers post
-their slots here and batchers take them."""
+"""The lines of idle slots in memory, one for each model and zone. A line holds the idle slots in their order or,
+while there are none, the batchers that wait for one. `bus.py` makes the `MemoryCredits`, for tests in which workers
+post their slots here and batchers take them."""
 
 import asyncio
 from collections import OrderedDict, deque

@@ -1,6 +1,6 @@
 """A gateway's publisher in memory. It puts all requests that wait into one envelope, and the envelope into the next
-shard in turn. Tests run gateways on it. `adapters/outbox.py`, which the publisher over Redis has too, holds what is
-not sent yet."""
+shard in turn. `bus.py` makes it, for tests that run gateways. `adapters/outbox.py`, the base of the publisher over
+Redis too, holds what is not sent yet."""
 
 from collections.abc import Collection, Sequence
 
@@ -20,7 +20,7 @@ class MemoryPublisher(Outbox):
         super().__init__(max_requests, max_bytes)
         self._shards, self._box, self._clock = shards, box, clock
         self._open: Sequence[int] = range(len(shards.every))  # the shards that requests go to
-        self._turn = -1  # the place among these to which the last requests went
+        self._latest = -1  # the index among these of the shard to which the last requests went
 
     def prefer(self, shards: Collection[int]) -> None:
         self._open = sorted(shards)
@@ -30,8 +30,8 @@ class MemoryPublisher(Outbox):
             await self._wake.wait()
             self._wake.clear()
             if self._unsent:
-                self._turn = (self._turn + 1) % len(self._open)
-                self._send(self._open[self._turn], self._take_unsent())
+                self._latest = (self._latest + 1) % len(self._open)
+                self._send(self._open[self._latest], self._take_unsent())
             for shard in list(self._withdrawn):
                 self._send(shard, [])
             self._quiet.set()

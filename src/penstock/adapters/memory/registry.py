@@ -1,5 +1,5 @@
-"""The registry in memory: which members are there, and the last heartbeat of each. Tests run members on it. A
-member reads what the others said when it sends its own heartbeat, as it does over Redis."""
+"""The registry in memory: which members are there, and the last heartbeat of each. `bus.py` makes one for each
+member, in tests. A member reads what the others said when it sends its own heartbeat, as it does over Redis."""
 
 import asyncio
 from collections.abc import Callable
@@ -83,7 +83,7 @@ class MemoryRegistry:
         self._heard: dict[str, float] = {}  # when each member was last heard of
         self._announced: dict[str, bytes] = {}  # the models that this member announces
         self._news: dict[str, bytes] = {}  # the announcements that go out with the next heartbeat
-        self._left = False
+        self._left = False  # whether this member sends no heartbeats any more
 
     async def run(self) -> None:
         while True:

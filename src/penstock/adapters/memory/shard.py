@@ -1,5 +1,6 @@
 """Shards in memory. A shard holds the envelopes that are not settled yet, which batcher has taken which of them,
-and which batcher leases the shard. The publisher, the intake and the leases of this folder work on these, in tests.
+and which batcher leases the shard. `bus.py` makes them, and the publisher, the intake and the leases of this folder
+work on them, in tests.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ class Shard:
         self.entries: dict[int, bytes] = {}  # the envelopes, in the order in which they came
         self.given: dict[int, str] = {}  # by entry, the batcher that has taken it
         self.last = 0  # the number of the latest entry that there ever was
-        self._last_given = 0
+        self._last_given = 0  # the number of the latest entry that a batcher has taken
         self.owner = ""  # the batcher that leased it last
         self.fence = 0  # how often the shard has changed hands
         self._ends = 0.0  # when the lease ends
@@ -64,12 +65,14 @@ class Shard:
         return self.fence
 
     def renew(self, batcher: str, fence: int, now: float, seconds: float) -> bool:
+        """Renew the lease. Returns False if it is not this batcher's any more."""
         if self.holder(now) != batcher or self.fence != fence:
             return False
         self._ends = now + seconds
         return True
 
     def release(self, batcher: str, fence: int) -> None:
+        """Give the lease back, if it is still this batcher's."""
         if (self.owner, self.fence) == (batcher, fence):
             self.owner = ""
 

@@ -1,5 +1,5 @@
-"""The records of tasks, in memory: for tests, in which several gateways share them. Requests with an idempotency
-key are kept among them (`memory/claims.py`)."""
+"""The records of tasks, in memory. `records.py` makes them, for tests in which several gateways share them.
+Requests with an idempotency key are kept among them (`claims.py`)."""
 
 import asyncio
 from collections import defaultdict, deque
@@ -36,10 +36,10 @@ class Kept:
     asked: str = ""  # the id of the request that asked first
     brief: float | None = None  # seconds that the outcome is kept, if it is a failure that a retry may mend
     until: float = 0.0  # on our clock, when the gateway that claimed the key must have placed the request
-    ends: float = 0.0  # on our clock, when it must be over
+    ends: float = 0.0  # on our clock, when the request must be over
     lasting: bool = True  # False after a failure that a retry may mend: the key may then be claimed anew
-    row: bool = True  # its end is a row for the ledger
-    letter: str = ""  # the dead letter that it was made to retry
+    row: bool = True  # whether the end of the task is a row for the ledger
+    letter: str = ""  # the id of the dead letter that the task tries again
 
     @property
     def over(self) -> bool:
@@ -58,6 +58,7 @@ class SharedTasks:
         self.told = asyncio.Event()  # set while there are rows for a ledger
 
     def find(self, name: str) -> Kept | None:
+        """Returns a record; None if there is none, or its time is over."""
         kept = self._kept.get(name)
         if kept is not None and kept.expires <= self.clock():
             del self._kept[name]
@@ -65,6 +66,7 @@ class SharedTasks:
         return kept
 
     def add(self, name: str, kept: Kept, retry_after: float) -> None:
+        """Keep a record. Raises a refusal if there are too many."""
         if len(self._kept) >= self._most:
             for other in list(self._kept):
                 self.find(other)  # looking it up strikes off what has expired
@@ -149,8 +151,8 @@ class MemoryTasks:
     async def find(self, task_id: str, tenant: str) -> TaskRecord:
         return self._record(task_id, tenant, self._kept(task_id, tenant))
 
-    # The same as `find`: here nobody makes room for others, so it does not matter who has read.
     async def peek(self, task_id: str, tenant: str) -> TaskRecord:
+        """Does what `find` does: in memory no record makes room for others, so it does not matter who has read."""
         return self._record(task_id, tenant, self._kept(task_id, tenant))
 
     async def wait(self, task_id: str, tenant: str, seconds: float) -> TaskRecord:

@@ -1,5 +1,6 @@
 """Every metric: its name, what it counts, in what unit, with which labels, and which roles have it. `exposition.py`
-fills them in, and docs/metrics.md describes the same ones for readers; a test keeps the two together.
+fills the metrics in, and `sampling.py` goes by the same roles. docs/metrics.md describes the metrics for readers; a
+test keeps the two together.
 
 Each figure is shown by the role that sees it whole, and by no other. So a sum over all processes counts nothing
 twice. `penstock serve` does everything itself and shows nearly all of them.
@@ -12,10 +13,10 @@ Kind = Literal["counter", "gauge", "histogram"]
 
 SERVE, GATEWAY, BATCHER, WORKER, AUTOSCALER = "serve", "gateway", "batcher", "worker", "autoscaler"
 ALL = frozenset({SERVE, GATEWAY, BATCHER, WORKER, AUTOSCALER})
-ASKED = frozenset({SERVE, GATEWAY})  # those that clients ask
-BATCHING = frozenset({SERVE, BATCHER})  # those that form batches
-WORKING = frozenset({SERVE, WORKER})  # those that have workers
-TOGETHER = ALL - {SERVE}  # those that meet at a Redis
+ASKED = frozenset({SERVE, GATEWAY})  # roles that clients ask
+BATCHING = frozenset({SERVE, BATCHER})  # roles that form batches
+WORKING = frozenset({SERVE, WORKER})  # roles that have workers
+TOGETHER = ALL - {SERVE}  # roles that meet at a Redis
 ALONE = frozenset({SERVE})
 SCALING = frozenset({AUTOSCALER})
 

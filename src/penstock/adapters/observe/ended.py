@@ -1,5 +1,6 @@
-"""Requests that have ended or were refused of late, for a person who asks what became of one. It is one of a
-gateway's observers; the admin plane and, over Redis, other gateways ask it.
+"""Requests that have ended or were refused of late, for a person who asks what became of one. Every process has an
+`Ended` among its observers (`roles/observers.py`). Where clients ask, the admin plane searches it and, over Redis,
+so do other gateways.
 
 All replies of a batch are noted at once, and searched only when somebody asks. Number and age are bounded.
 

@@ -61,6 +61,7 @@ class Exposition:
         return self.text(openmetrics=openmetrics), OPENMETRICS if openmetrics else CLASSIC
 
     def text(self, *, openmetrics: bool = False) -> bytes:
+        """Returns the page."""
         page = Page(self._families, openmetrics=openmetrics)
         self._counted(page)
         gauges = self._gauges()
@@ -157,9 +158,8 @@ def _asked(page: Page, server: ServerGauges) -> None:
     page.add(c.WAITING_CLIENTS, server.waiting_clients)
     page.add(c.WAITING_LIMIT, server.waiting_limit)
     page.add(c.TASKS, server.tasks)
-    for (
-        name
-    ) in server.models:  # also those without one: Prometheus sees no growth in a series that begins with 1
+    # Models without a dead letter are shown too: Prometheus sees no growth in a series that begins with 1.
+    for name in server.models:
         page.add(c.LETTERS, server.dead_letters.get(name, 0), name)
     page.add(c.LETTERS_DROPPED, server.letters_dropped)
     if server.unsent is not None:

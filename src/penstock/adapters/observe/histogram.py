@@ -1,5 +1,6 @@
 """Histograms: how many values fell into each bucket. The counters of requests and batches (`metrics.py`) and of
-pauses (`pauses.py`) have some, and the metrics page shows them.
+pauses (`pauses.py`) have some. The metrics page shows them (`exposition.py`, `text.py`), and the overview counts by
+them (`sampling.py`). Pure.
 
 Prometheus knows of a value only in which bucket it was, so a quantile may be wrong by the width of its bucket.
 Where latency is judged, from 10 ms to 10 s, no bucket of `FINE` is wider than 5 %. So no quantile there is wrong by

@@ -1,6 +1,6 @@
 """The counters and histograms of the hot path. Every process has one `Metrics` among its observers
 (`roles/observers.py`). Nothing here formats, locks, or allocates more than an integer for a request.
-`exposition.py` makes Prometheus' text of them when somebody asks."""
+`exposition.py` makes Prometheus' text of them when somebody asks, and `sampling.py` the figures of the overview."""
 
 import time
 from collections import Counter
@@ -18,7 +18,7 @@ class ModelMetrics:
 
     def __init__(self, wall_clock: Callable[[], float]) -> None:
         self.latency = Histogram(FINE)  # from arrival to reply, of requests that succeeded
-        self.traced = Exemplars(FINE, wall_clock)  # of the latency
+        self.traced = Exemplars(FINE, wall_clock)  # examples of the latency
         self.queue_wait = Histogram(COARSE)  # from arrival to dispatch, of requests that succeeded
         self.worker_latency = Histogram(FINE)  # how long batches took on their workers, where these succeeded
         self.batch_size = Histogram(SIZES)
@@ -28,8 +28,8 @@ class ModelMetrics:
         self.retried_batches = 0
         self.ahead = 0  # batches that were with their workers before these had ended the one before
         self.crossed_batches = 0  # batches sent to workers of another zone
-        self.crossed_requests = 0  # the requests in them
-        self.out_of_memory = 0  # batches
+        self.crossed_requests = 0  # the requests in those batches
+        self.out_of_memory = 0  # batches that did not fit into a worker's memory
         self.batched_requests = 0
         self.padding = 0  # inputs that were repeated to fill batches
 
@@ -79,9 +79,8 @@ class Metrics(Observer):
             if other is None:
                 assert reply.failure is not None
                 model.outcomes[reply.failure.code] += 1
-            elif (
-                not other.counted or type(reply) is not Reply
-            ):  # another execution gave it, which is counted there
+            elif not other.counted or type(reply) is not Reply:
+                # The answer is of an execution that is counted elsewhere.
                 model.succeeded += 1
                 model.latency.observe(now - reply.request.arrival)
             else:

@@ -12,6 +12,8 @@ _MEMORY = Path("/proc/self/statm")  # in pages: the size of the process, then wh
 
 
 class OwnProcess:
+    """This process, as the system knows it."""
+
     version = __version__
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ class LoopPauses:
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self.seconds = Histogram(BOUNDS)
         self._clock = clock
-        self._due = 0.0
+        self._due = 0.0  # when the next tick should come
         self._timer: asyncio.TimerHandle | None = None
         self._longest = [0.0, 0.0]  # the longest pause of this span, and of the one before
         self._until = 0.0  # when this span ends
@@ -44,16 +44,17 @@ class LoopPauses:
         self._timer = loop.call_later(EVERY, self._look, loop)
 
     def note(self, pause: float, now: float) -> None:
+        """Count a pause of so many seconds."""
         self.seconds.observe(pause)
-        self._turn(now)
+        self._begin_span(now)
         self._longest[0] = max(self._longest[0], pause)
 
     def longest(self) -> float:
         """Returns the longest pause, in seconds, of the last one to two minutes."""
-        self._turn(self._clock())
+        self._begin_span(self._clock())
         return max(self._longest)
 
-    def _turn(self, now: float) -> None:
+    def _begin_span(self, now: float) -> None:
         """Begin a new span if the present one has ended."""
         if now >= self._until:
             recent = now < self._until + SPAN

@@ -1,5 +1,5 @@
-"""The request log: a line of JSON for each request that has ended, or for some of them. It is one of a gateway's
-observers, if the configuration asks for the log (`roles/observers.py`).
+"""The request log: a line of JSON for each request that has ended, or for some of them. A process that answers
+clients has a `RequestLog` among its observers, if the configuration asks for the log (`roles/observers.py`).
 
 A thread of the log's own makes text of the lines and writes it (`written_aside`), so no request waits for a slow
 reader. A line never holds an input, an output, a key, a token, or the message of an error, which may quote
@@ -88,6 +88,7 @@ def _tell(dropped: int) -> None:
 
 
 def as_text(lines: Sequence[Line], now: float) -> str:
+    """Returns lines of the log. `now`: seconds since the epoch."""
     head = f'{{"time":"{iso_time(now)}","level":"info","logger":"{log.name}","message":"request","id":'
     return "".join([f"{head}{_rest(line)}" for line in lines])
 

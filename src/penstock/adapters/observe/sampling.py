@@ -1,5 +1,5 @@
-"""What this process has counted and how its models stand, in the words of the overview. `roles/overview.py` asks.
-It costs about 0.1 ms, and requests nothing.
+"""What this process has counted and how its models stand, in the words of the overview. `roles/overview.py`
+asks, which takes about 0.1 ms.
 
 Each figure comes from the role that sees it whole, as on the metrics page.
 """
@@ -51,12 +51,12 @@ def _batched(counts: Counts, name: str, model: ModelMetrics, gauges: ServerGauge
 
 
 def _by_bound(histogram: Histogram, factor: int) -> dict[int, int]:
-    """Returns how many values are in each bucket that is not empty, by its upper bound. The last bucket has none,
-    so it gets one beyond the others."""
+    """Returns how many values are in each bucket that is not empty, by the bucket's upper bound times `factor`. The
+    last bucket has no bound, so it gets one beyond the others."""
     bounds = histogram.bounds
     return {
-        round(bounds[place] * factor) if place < len(bounds) else round(bounds[-1] * factor) + 1: count
-        for place, count in enumerate(histogram.counts)
+        round(bounds[index] * factor) if index < len(bounds) else round(bounds[-1] * factor) + 1: count
+        for index, count in enumerate(histogram.counts)
         if count
     }
 
@@ -89,4 +89,5 @@ def _standing(model: ModelGauges, batching: BatchingGauges) -> Standing:
 
 
 def promises_of(desks: Mapping[str, DeskGauges]) -> dict[str, Promise]:
+    """Returns what each model is meant to keep; none if no client asks this process."""
     return {name: Promise(desk.objective, desk.queue_timeout) for name, desk in desks.items()}

@@ -1,5 +1,5 @@
-"""The slowest requests of the last minutes, for the people who look at the live page. `Ended`, an observer of each
-gateway, hands it the replies (`ended.py`).
+"""The slowest requests of the last minutes, for the people who look at the live page. `Ended`, an observer, has a
+`Slowest` and hands it all replies (`ended.py`).
 
 Of replies that are given together, only the one that took longest is considered: the others were in the same batch,
 and are named beside it. Each ten seconds have their slowest `KEPT`, for each model, and are forgotten together. Of
@@ -37,13 +37,16 @@ class _Span:
 
 
 class Slowest:
+    """The slowest requests of each span of time."""
+
     def __init__(self, longest: Seconds) -> None:
-        """`longest`: for how many seconds they are kept."""
+        """`longest`: for how many seconds requests are kept."""
         self._longest = longest
         self._spans: deque[_Span] = deque()
-        self._number = 0
+        self._number = 0  # how many requests were ever kept
 
     def note(self, replies: Sequence[Reply], now: Seconds) -> None:
+        """Keep the slowest of these replies, if it is slow enough."""
         arrivals = [reply.request.arrival for reply in replies]
         arrival = min(arrivals)
         reply = replies[arrivals.index(arrival)]
@@ -82,7 +85,7 @@ class Slowest:
 
 
 def _mates(reply: Reply, replies: Sequence[Reply]) -> list[str]:
-    """Returns the ids of others that were in the same batch, of not too many."""
+    """Returns the ids of other requests in the same batch, MOST_NAMED at most."""
     execution = reply.execution
     if execution is None:
         return []

@@ -19,7 +19,7 @@ _NAME = OPENMETRICS.partition(";")[0]
 
 
 def wants_openmetrics(accept: str) -> bool:
-    """Whether an Accept header prefers OpenMetrics to the classic text, which everybody else gets."""
+    """Returns whether an Accept header prefers OpenMetrics to the classic text, which everybody else gets."""
     weights = dict[str, float]()
     for part in accept.lower().split(","):
         kind, *parameters = (each.strip() for each in part.split(";"))
@@ -52,6 +52,7 @@ class Page:
     def add_histogram(
         self, family: Family, histogram: Histogram, *labels: str, exemplars: Exemplars | None = None
     ) -> None:
+        """Add the samples of a histogram. `labels`: the values of the family's labels."""
         if family not in self._lines:
             return
         begin = _buckets(family, labels, tuple(histogram.bounds), self._openmetrics)

@@ -1,5 +1,5 @@
 """What is kept of a request that has ended, and how the admin plane shows it. The memories of ended requests keep
-such rows (`ended.py`, `slowest.py`).
+such rows (`ended.py`, `slowest.py`). `turned_away.py` uses the clocks and the form of errors. Pure.
 
 A row holds references and is cheap to make; it is put into words only when somebody asks. Inputs and outputs are
 not kept, nor are the details of an error, which may quote an input.
@@ -33,6 +33,7 @@ class Row(NamedTuple):
 
 
 def row_of(reply: Reply) -> Row:
+    """Returns what is kept of the request that this reply ends."""
     request = reply.request
     return Row(
         request.request_id, request.model, request.tenant, request.tier, request.arrival, request.expires,

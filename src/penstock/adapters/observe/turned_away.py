@@ -1,5 +1,5 @@
-"""Requests that were refused on arrival, for a person who asks why. `Ended`, an observer of each gateway, hands it
-every refusal (`ended.py`).
+"""Requests that were refused on arrival, for a person who asks why. `Ended`, an observer, has a `TurnedAway` and
+hands it every refusal (`ended.py`).
 
 Of a busy server's refusals about a thousand a second are noted, and the last of them kept.
 """
@@ -22,6 +22,8 @@ class Found(NamedTuple):
 
 
 class TurnedAway:
+    """The memory of refusals."""
+
     def __init__(self, clocks: Clocks) -> None:
         self._clocks = clocks
         self._refusals: deque[Refusal] = deque(maxlen=MOST)

@@ -1,5 +1,5 @@
 """The record of arrivals: a file that `penstock sim`, `bench`, `plan` and `tune` replay.
 
-It is written by an observer of each gateway that is told to (`[trace] record`), which `roles/recording.py` makes.
-Ports, the vocabulary and helpers of `adapters/` are imported, and no other adapter.
+An observer of a process that answers clients writes it, if `[trace] record` names a file; `roles/recording.py`
+makes that observer. Ports, the vocabulary and helpers of `adapters/` are imported, and no other adapter.
 """

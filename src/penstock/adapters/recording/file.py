@@ -1,5 +1,5 @@
-"""The file of recorded arrivals: CSV that grows up to a limit and then loses its older half. `recorder.py`
-writes it, in a thread.
+"""The file of recorded arrivals: CSV that grows up to a limit and then loses its older half. `roles/recording.py`
+opens it, and `recorder.py` writes it in a thread.
 
 Several gateways of one machine may record into one file. Each text is written whole, under a lock, and the file
 is shortened in place, so that the others go on writing to the same one. Their lines are not in order; who reads
@@ -68,7 +68,7 @@ class RecordFile:
             fcntl.flock(self._file, fcntl.LOCK_EX)
 
     def _shorten(self, size: int, coming: int) -> int:
-        """Keep the newer half only, and return its size."""
+        """Keep the newer half only, and return the size of the file. `coming`: bytes that are about to be added."""
         kept = max(0, min(size, int(self._limit * KEPT) - coming))
         self._file.seek(size - kept)
         tail = self._file.read(kept) or b""

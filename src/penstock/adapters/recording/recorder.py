@@ -1,9 +1,9 @@
-"""One of a gateway's observers, if `[trace] record` names a file. It records arrivals: when each request came, how
-long it was, and how long its answer. No input, no output and no id of anybody is written; a tenant is a small
-number.
+"""Records arrivals in a file, if `[trace] record` names one: when each request came, how long it was, and how long
+its answer. `roles/recording.py` makes the `Recorder`, an observer of a process that answers clients. No input, no
+output and no id of anybody is written; a tenant is a small number.
 
-Recorded is the load on the workers. A request that the cache answered is left out, and so is one that was
-refused for its own sake (a wrong body, no key, a quota spent). One that was refused because there was no room
+What is recorded is the load on the workers. A request that the cache answered is left out, and so is one that was
+refused for its own sake (a wrong body, no key, a quota spent). A request that was refused because there was no room
 is recorded, without its size, which is not known any more. So a recorded overload does not look smaller than it
 was.
 """
@@ -24,7 +24,7 @@ from penstock.units import iso_time
 log = logging.getLogger("penstock")
 
 NO_ROOM = frozenset({Overloaded.code, HopelessDeadline.code})  # refusals that tell of the load
-MOST_TENANTS = 1000  # further ones share a number
+MOST_TENANTS = 1000  # further tenants share one number
 BYTES_PER_TOKEN = 4  # where nothing else says how dear a request is; as in `from_config/input_cost.py`
 
 # A line: arrival (by the process's clock), bytes in, bytes out, cost (0: one request as any other), tenant,
@@ -85,7 +85,7 @@ class Recorder(RequestObserver):
             self._lines.add([(refusal.when, None, None, 1.0, tenant, "", refusal.model)])
 
     def _number(self, tenant: str) -> int:
-        """The small number that stands for a tenant. Nobody can tell the name from it."""
+        """Returns the small number that stands for a tenant. Nobody can tell the name from it."""
         if tenant not in self._tenants and len(self._tenants) >= MOST_TENANTS:
             return MOST_TENANTS
         return self._tenants.setdefault(tenant, len(self._tenants))

@@ -1,2 +1,2 @@
-"""What the autoscaler has workers added and removed with: each file is one `ports.scaling.Hand`.
-`roles/autoscaler.py` chooses one by `autoscaler.act`."""
+"""The hands of the autoscaler, with which it has workers added and removed: each file holds implementations of
+`ports.scaling.Hand`. `roles/autoscaler.py` chooses one by `autoscaler.act`."""

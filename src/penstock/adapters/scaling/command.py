@@ -29,6 +29,7 @@ class Command:
         self._timeout = timeout
 
     async def present(self) -> int | None:
+        """Returns None: the command does not tell how many workers there are."""
         return None
 
     async def scale(self, workers: int) -> None:

@@ -1,5 +1,5 @@
 """Spans of waits and of batches, noted where batches are formed: an observer of each batcher and of `penstock
-serve`.
+serve`, which `roles/traces.py` makes.
 
     request ─┬─ wait {model}        from its arrival until its batch goes; again for each attempt
              └── process {model}    the batch, below the wait of its first member, with a link to each member's wait
@@ -107,6 +107,8 @@ class _Ended(NamedTuple):
 
 
 class BatchSpans(BatchObserver):
+    """The observer that notes waits and batches, and in one process with its workers the runs too."""
+
     def __init__(
         self,
         exporter: Exporter,
@@ -118,13 +120,13 @@ class BatchSpans(BatchObserver):
         and records it."""
         self._exporter, self.runners, self.most_links = exporter, runners, most_links
         self.tiers = dict(enumerate(tiers))
-        self.ids = Ids()  # the thread's own
+        self.ids = Ids()  # used by the exporter's thread alone
         self._draw = Random().getrandbits
 
     def handed(self, batch: Batch, now: float) -> None:
         said = [request for request in batch.requests if request.traceparent is not None]
         if not said:
-            batch.traced = None  # it may be the rest of one that was traced
+            batch.traced = None  # the batch may be a part of one that was traced
             return
         # A retry waits since the batch before it has failed.
         since = batch.sealed if batch.retry else None
@@ -159,7 +161,7 @@ class BatchSpans(BatchObserver):
         )  # fmt: skip
 
 
-# Attributes that go together. Few are different, so that most are written once.
+# The functions below write attributes that go together. Few are different, so that most are written once.
 
 
 @lru_cache(4096)

@@ -1,5 +1,5 @@
-"""Trace contexts: which span something belongs to, as W3C's `traceparent` says it. Whatever makes or reads a span
-in this package uses it."""
+"""Trace contexts: which span something belongs to, as W3C's `traceparent` says it. The files of this folder that
+make or write a span use it. Pure."""
 
 from random import Random
 
@@ -20,7 +20,7 @@ class Context(Struct, frozen=True, gc=False):
 
     @property
     def traceparent(self) -> str:
-        """How those who go on with a recorded trace are told of it."""
+        """The header with which whoever goes on with a recorded trace is told of this span."""
         return f"00-{self.trace.hex()}-{self.span.hex()}-01"
 
 
@@ -39,7 +39,7 @@ def context_of(traceparent: str) -> Context | None:
 
 
 def is_sampled(traceparent: str | None) -> bool:
-    """Whether the trace is recorded, by its flags. This is asked for each request of each batch."""
+    """Returns whether the trace is recorded, by its flags. This is asked for each request of each batch."""
     return traceparent is not None and traceparent[54:55] in SAMPLED
 
 
@@ -53,5 +53,5 @@ class Ids:
         return (self.draw(64) or 1).to_bytes(8, "big")
 
     def trace(self, low: int) -> bytes:
-        """The id of a new trace. `low`: its lower half, by which it was sampled."""
+        """Returns the id of a new trace. `low`: its lower half, by which it was sampled."""
         return ((self.draw(64) << 64 | low) or 1).to_bytes(16, "big")

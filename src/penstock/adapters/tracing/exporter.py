@@ -1,5 +1,5 @@
-"""Hands spans to the receiver: noted on the event loop, written and sent by a thread. A process that is traced has
-one; all of its spans go through it.
+"""Hands spans to the receiver: noted on the event loop, written and sent by a thread. `roles/traces.py` makes one
+`Exporter` for a process that is traced; all of its spans go through it.
 
     add ──► gathered, a second or 512 of them ──► waiting ──► written ──► sent
                │ more wait than may wait: dropped               │ refused, or not taken for a minute: dropped
@@ -26,10 +26,8 @@ log = logging.getLogger("penstock.tracing")
 
 WRITTEN_AT_ONCE = 16  # records, before the event loop has its turn
 CLOSE_SECONDS = 2.0  # seconds to send what is left when the server stops
-FIRST_WAIT, LONGEST_WAIT = (
-    0.5,
-    8.0,
-)  # seconds before spans that were not taken are sent again; doubled each time
+# Seconds before spans that were not taken are sent again. The wait doubles each time.
+FIRST_WAIT, LONGEST_WAIT = 0.5, 8.0
 GIVEN_UP = 60.0  # seconds after which spans that were not taken are dropped
 
 
@@ -76,6 +74,8 @@ class Gathering:
 
 
 class Exporter:
+    """The spans of one process on their way to the receiver."""
+
     def __init__(
         self,
         post: Post,
@@ -87,7 +87,7 @@ class Exporter:
         self._post, self._loop, self._clock, self._wall_clock = post, loop, clock, wall_clock
         self._gathering = gathering or Gathering()
         self._records: list[Record] = []
-        self._gathered = 0  # spans in them
+        self._gathered = 0  # spans in these records
         self._timer: asyncio.TimerHandle | None = None
         self._handed: SimpleQueue[tuple[int, Sequence[Record]] | None] = SimpleQueue()
         # Spans that the thread was handed, and those that it is done with: each is written by one side only.
@@ -95,13 +95,14 @@ class Exporter:
         self._unheard = 0  # dropped on the loop, since too many waited
         self._refused = 0  # dropped by the thread, since the receiver did not take them
         self.sent = 0
-        self._ends = Event()
+        self._ends = Event()  # set once the thread must not wait for the receiver any more
         self._thread: Thread | None = None
         self._set_clocks()
 
     # ---- on the loop -------------------------------------------------------------------------------------
 
     def add(self, record: Record) -> None:
+        """Take a record to be sent."""
         self._records.append(record)
         self._gathered += record.spans
         if self._gathered >= self._gathering.together:
@@ -111,10 +112,12 @@ class Exporter:
 
     @property
     def dropped(self) -> int:
+        """How many spans were not sent and will not be."""
         return self._unheard + self._refused
 
     @property
     def waiting(self) -> int:
+        """How many spans are not sent yet."""
         return self._gathered + self._given - self._done
 
     def _set_clocks(self) -> None:

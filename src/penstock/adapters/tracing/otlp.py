@@ -1,6 +1,6 @@
-"""Writes spans as OTLP has them: OpenTelemetry's protobuf messages, each field at its number. Whoever makes spans
-writes them with it, in the thread of the exporter, and `roles/traces.py` the resource, which is the process that
-sends them.
+"""Writes spans as OTLP has them: OpenTelemetry's protobuf messages, each field at its number. The files of spans
+write theirs with it, in the thread of the exporter; `receiver.py` makes requests of them; `roles/traces.py`
+describes the resource, which is the process that sends them. Pure.
 
 The bytes are written directly: a span takes a few joins, and few spans have an attribute that was not written
 before. `opentelemetry/proto/trace/v1/trace.proto` has the numbers, which the tests check with its own parser.
@@ -25,6 +25,8 @@ _LINK, _LINK_FLAGS = b"\x6a\x21" + _TRACE, b"\x35\x01\x01\0\0"
 
 
 class Kind(IntEnum):
+    """The kinds of spans, with OpenTelemetry's numbers."""
+
     INTERNAL = 1
     SERVER = 2
     CLIENT = 3
@@ -37,7 +39,7 @@ SHORT = 100  # bytes of a text: every length around it then takes one byte
 
 
 def varint(number: int) -> bytes:
-    """A whole number that is not negative."""
+    """Returns a whole number that is not negative, as protobuf writes it."""
     if number < 0x80:
         return _SMALL[number]
     written = bytearray()
@@ -49,11 +51,12 @@ def varint(number: int) -> bytes:
 
 
 def framed(field: int, content: bytes) -> bytes:
-    """A field that is a text, bytes or a message."""
+    """Returns a field that is a text, bytes or a message."""
     return b"".join((varint(field << 3 | FRAMED), varint(len(content)), content))
 
 
 def key_value(key: str, value: Value) -> bytes:
+    """Returns OTLP's KeyValue, of which attributes are made."""
     match value:
         case str():
             said = framed(1, value.encode(errors="replace"))
@@ -68,11 +71,12 @@ def key_value(key: str, value: Value) -> bytes:
 
 @lru_cache(4096, typed=True)  # few are different, and clients cannot keep more of theirs here than this
 def attribute(key: str, value: Value) -> bytes:
-    """An attribute of a span."""
+    """Returns an attribute of a span."""
     return framed(9, key_value(key, value))
 
 
 def attributes(said: Mapping[str, Value]) -> bytes:
+    """Returns several attributes of a span."""
     return b"".join([attribute(key, value) for key, value in said.items()])
 
 
@@ -95,7 +99,7 @@ class TextAttribute:
 
 @lru_cache(4096)
 def title(name: str, kind: Kind) -> bytes:
-    """The name and the kind of a span."""
+    """Returns the name and the kind of a span."""
     return framed(5, name.encode(errors="replace")) + bytes((0x30, kind))
 
 
@@ -105,6 +109,7 @@ def _state(tracestate: str) -> bytes:
 
 
 def link(to: Context) -> bytes:
+    """Returns a span's link to another span."""
     return b"".join((_LINK, to.trace, _SPAN, to.span, _LINK_FLAGS))
 
 
@@ -121,8 +126,8 @@ def span(
     failed: bool = False,
     remote: bool = False,
 ) -> bytes:
-    """One span. `parent`: the id of the span above it, empty if there is none; `remote`: whether that is in another
-    process. `named`: its `title`. `start` and `end`: nanoseconds since the epoch. `told`: attributes, as
+    """Returns one span. `parent`: the id of the span above it, empty if there is none; `remote`: whether that is in
+    another process. `named`: its `title`. `start` and `end`: nanoseconds since the epoch. `told`: attributes, as
     `attribute` wrote them."""
     content = b"".join(
         (
@@ -135,20 +140,20 @@ def span(
 
 
 def request_head(resource: Mapping[str, Value], scope: str, version: str) -> tuple[bytes, bytes]:
-    """What goes before the spans of each request: the resource, and the scope that they belong to."""
+    """Returns what goes before the spans of each request: the resource, and the scope that the spans belong to."""
     described = b"".join([framed(1, key_value(key, value)) for key, value in resource.items()])
     return framed(1, described), framed(1, framed(1, scope.encode()) + framed(2, version.encode()))
 
 
 def request(head: tuple[bytes, bytes], spans: Iterable[bytes]) -> bytes:
-    """One request to the receiver."""
+    """Returns the body of one request to the receiver. `head`: made by `request_head`."""
     resource, scope = head
     return framed(1, resource + framed(2, scope + b"".join(spans)))
 
 
 def rejected(answer: bytes) -> int:
-    """How many spans the receiver says that it did not take, by the body of a good answer; 0 if it cannot be
-    read."""
+    """Returns how many spans the receiver says that it did not take, by the body of a good answer; 0 if the body
+    cannot be read."""
     try:
         part = _first(answer, 1)
         told = _first(part, 1) if isinstance(part, bytes) else 0
@@ -158,7 +163,8 @@ def rejected(answer: bytes) -> int:
 
 
 def _first(message: bytes, field: int) -> bytes | int | None:
-    """The first field of this number; None if there is none. Raises IndexError if the message is cut off."""
+    """Returns the first field of this number; None if there is none. Raises IndexError if the message is cut
+    off."""
     at = 0
     while at < len(message):
         tag, at = _read(message, at)

@@ -19,6 +19,8 @@ LONGEST_RETRY_AFTER = 30.0  # seconds that the receiver may ask us to wait
 
 @dataclass(frozen=True, slots=True)
 class ReceiverSettings:
+    """How to reach the receiver, as `[tracing]` in the configuration says."""
+
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout: float = 10.0  # seconds
@@ -32,7 +34,8 @@ class Receiver:
     """Implements `exporter.Post`."""
 
     def __init__(self, settings: ReceiverSettings, head: tuple[bytes, bytes], agent: str) -> None:
-        """`head`: what goes before the spans. `agent`: who we are."""
+        """`head`: what goes before the spans (`otlp.request_head`). `agent`: what User-Agent says. Raises
+        UserMistake for a certificate that cannot be read."""
         self._settings, self._head = settings, head
         parts = urlsplit(settings.url)
         self._address, self._port = parts.hostname or "", parts.port

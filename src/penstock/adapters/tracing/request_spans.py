@@ -1,5 +1,5 @@
-"""Spans of requests at their gateway. The data plane asks it which requests are traced, and tells how they end
-(`doors/traced.py`)."""
+"""Spans of requests at their gateway. `roles/traces.py` makes `RequestSpans`. The data plane asks it whether a
+request is traced, and tells the `RequestSpan` how it ends (`doors/traced.py`)."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -15,8 +15,8 @@ from penstock.ports.tracing import Served
 
 SERVER_FAULT = 500  # statuses from here on are failures of the server, and not of its client
 LONGEST_PATH = 512  # characters of a path; a client may send a longer one
-# Of a reply: the request's id, its model, tier and tenant; and of its execution, if there was one, whether that was
-# another one's, and the size of the batch.
+# What a span says of a reply: the request's id, its model, tier and tenant and, if the request was executed,
+# whether the answer was another request's and the size of the batch.
 Asked = tuple[str, str, int, str, tuple[bool, int] | None]
 _PATH, _ID = TextAttribute("url.path"), TextAttribute("penstock.request_id")
 
@@ -44,7 +44,7 @@ class RequestSpan:
         self._spans, self._parent, self._state = spans, parent, state
         self._began = spans.clock()
         self.traceparent = own
-        self.is_new = not parent
+        self.is_new = not parent  # whether the trace begins with this request
 
     def ended(self, served: Served) -> None:
         spans, reply = self._spans, served.reply
@@ -64,10 +64,10 @@ class RequestSpan:
 
 
 class _Request(NamedTuple):
-    """Implements `exporter.Record`."""
+    """A request that has ended; implements `exporter.Record`."""
 
     of: "RequestSpans"
-    own: bytes
+    own: bytes  # a traceparent
     parent: str  # the id of the client's span, in hex; empty if there is none
     state: str | None
     began: float
@@ -139,7 +139,7 @@ class RequestSpans:
         return self._draw(64) or 1
 
 
-# Attributes that go together. Few are different, so that most are written once.
+# The functions below write attributes that go together. Few are different, so that most are written once.
 
 
 @lru_cache(4096)

@@ -1,5 +1,5 @@
-"""Spans of batches on their workers. A worker in a process of its own has `RunSpans` among its observers. In one
-process with its batcher there is none: `batch_spans.py` writes these spans too."""
+"""Spans of batches on their workers. A worker process has `RunSpans` among its observers (`roles/traces.py`). Where
+batcher and workers are in one process, `batch_spans.py` writes these spans too."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,6 +62,8 @@ class Run(NamedTuple):
 
 
 class RunSpans(BatchObserver):
+    """The observer of a worker process that notes runs."""
+
     def __init__(self, exporter: Exporter, runners: Mapping[str, Runner]) -> None:
         """`runners`: by model."""
         self._exporter, self._runners = exporter, runners
@@ -94,6 +96,7 @@ def run_of(
     *,
     remote: bool = False,
 ) -> Run:
+    """Returns the record of a run. `own`: its traceparent. `above`: the span above it."""
     return Run(
         runner, batch.model, own, above, state, execution.worker, execution.batch_size, execution.version,
         execution.padding, "" if failure is None else failure.code, execution.started, execution.ended, remote,
@@ -101,19 +104,19 @@ def run_of(
 
 
 def below(above: Context, drawn: int) -> str:
-    """The traceparent of a span of the same trace. `drawn`: 64 random bits."""
+    """Returns the traceparent of a new span of the same trace. `drawn`: 64 random bits."""
     return f"00-{above.trace.hex()}-{drawn or 1:016x}-01"
 
 
 def first_traced(batch: Batch) -> Traced | None:
-    """The trace of the first member whose trace is recorded."""
+    """Returns the trace of the first member whose trace is recorded; None if there is none."""
     for request in batch.requests:
         if request.traceparent is not None and is_sampled(request.traceparent):
             return Traced(request.traceparent, request.tracestate)
     return None
 
 
-@lru_cache(4096)  # few are different, so that most are written once
+@lru_cache(4096)  # few results are different, so that most are written once
 def _ran(model: str, worker: str, size: int, version: str, padding: int, code: str) -> bytes:
     told: dict[str, Value] = {"penstock.model": model, "penstock.worker": worker, "penstock.batch.size": size}
     if version:

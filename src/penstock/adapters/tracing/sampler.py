@@ -1,5 +1,5 @@
-"""Says which requests are traced, by the rules of OpenTelemetry's samplers. Asked once for each request at a
-gateway, where a trace may begin (`request_spans.py`).
+"""Says which requests are traced, by the rules of OpenTelemetry's samplers. `request_spans.py` goes by it for each
+request at a gateway, where a trace may begin. Pure.
 
 A share of all traces is taken by the lower half of the trace's id, as OpenTelemetry's SDKs do. So services that
 take the same share take the same traces.
@@ -19,10 +19,12 @@ SAMPLERS: dict[str, tuple[bool, float | None]] = {
 
 
 class Sampler:
+    """The rule of one sampler."""
+
     def __init__(self, name: str, ratio: float) -> None:
         self.follows_client, share = SAMPLERS[name]
         self.bound = round((ratio if share is None else share) * ALL)  # lower halves below it are traced
 
     def takes(self, trace: bytes) -> bool:
-        """Whether a trace is taken of which the client's own decision does not count."""
+        """Returns whether a trace is taken, if the client's own decision does not count."""
         return int.from_bytes(trace[8:], "big") < self.bound

@@ -15,7 +15,7 @@ TRANSLATED = IPv6Network("64:ff9b::/96")  # RFC 6052: such an address stands for
 
 
 def may_be_called(text: str, private: Sequence[Network]) -> bool:
-    """Whether an address is open to all the world, or in one of the networks that are listed."""
+    """Returns whether an address is open to all the world, or in one of the networks of `private`."""
     address = ip_address(text.partition("%")[0])
     return all(_is_open(each, private) for each in _meant(address))
 
@@ -35,7 +35,7 @@ def _is_open(address: Address, private: Sequence[Network]) -> bool:
 
 
 def _meant(address: Address) -> Iterable[Address]:
-    """All addresses that may be reached by this one."""
+    """Returns all addresses that may be reached by this one."""
     if isinstance(address, IPv4Address):
         return [address]
     inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]

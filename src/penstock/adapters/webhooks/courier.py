@@ -85,6 +85,7 @@ class _Checked(AbstractResolver):
 
 
 def _seconds(said: str) -> float | None:
+    """Returns the seconds of a Retry-After; None if it does not name any."""
     return float(said) if said.isascii() and said.isdigit() and len(said) < 7 else None
 
 

@@ -1,5 +1,5 @@
-"""Endpoints whose JSON is described in the configuration (`http_shape.py`): http:// and https:// targets. The
-backend (`http.py`) speaks it unless the target names another kind."""
+"""The dialect for endpoints whose JSON is described in the configuration (`http_shape.py`): http:// and https://
+targets. The backend (`http.py`) makes it and speaks it, unless the target names an endpoint of another kind."""
 
 from collections.abc import Mapping, Sequence
 

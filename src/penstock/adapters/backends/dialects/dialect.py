@@ -1,5 +1,5 @@
-"""What the backend for HTTP endpoints (`http.py`) asks of a kind of endpoint: a contract. Each file beside this
-one has one that keeps it."""
+"""The contract of a dialect: what the backend for HTTP endpoints (`http.py`) asks of a kind of endpoint. Each other
+file in this folder has a class that keeps it. Pure."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -11,7 +11,7 @@ Get = Callable[[str], Awaitable[bytes | None]]
 
 
 class Sent(NamedTuple):
-    """What goes out."""
+    """One call to the endpoint: its body, and header fields besides those of every call."""
 
     body: bytes
     headers: Mapping[str, str] = {}
@@ -31,7 +31,8 @@ class Dialect(Protocol):
         ...
 
     def ask(self, inputs: Sequence[bytes], parameters: bytes, batch_id: str) -> Sent:
-        """Returns a call with these inputs, which are JSON. Raises BatchRejected if they cannot be said."""
+        """Returns the call for these inputs, which are JSON. Raises BatchRejected if the endpoint cannot be asked
+        that way."""
         ...
 
     def result(self, content: bytes, headers: Mapping[str, str], inputs: Sequence[bytes]) -> Result:

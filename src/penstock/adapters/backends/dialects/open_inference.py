@@ -1,5 +1,6 @@
-"""Endpoints of the Open Inference Protocol v2 over HTTP: oip+http:// and oip+https:// targets, such as Triton,
-KServe or another Penstock. `roles/backends.py` makes one for each worker, and the backend (`http.py`) speaks it.
+"""The dialect for endpoints of the Open Inference Protocol v2 over HTTP, such as Triton, KServe or another
+Penstock: oip+http:// and oip+https:// targets. `roles/backends.py` makes one for each worker, and the backend
+(`http.py`) speaks it.
 
 The model says which tensors it takes. Tensors go and come in binary if the server says that it can read it, and
 in JSON otherwise.
@@ -19,8 +20,8 @@ from penstock.errors import BackendUnavailable, BatchRejected, UserMistake
 from penstock.types import Result
 
 FORM = "oip+http://host:port/model, with ?version=VERSION or &output=TENSOR if it needs them"
-BINARY = "binary_tensor_data"
-LENGTH = "Inference-Header-Content-Length"
+BINARY = "binary_tensor_data"  # the name of the extension by which tensors go in binary
+LENGTH = "Inference-Header-Content-Length"  # says how many bytes of JSON come before the binary values
 
 
 class _Described(msgspec.Struct):
@@ -65,7 +66,7 @@ class OpenInference:
     most: int | None = None
 
     def __init__(self, url: str, output_kind: OutputKind, *, text: bool) -> None:
-        """`url`: as http:// or https://. `text`: clients may send texts alone."""
+        """`url`: of the target, with http:// or https://. `text`: whether clients may send nothing but texts."""
         parts = urlsplit(url)
         given = parse_qs(parts.query, keep_blank_values=True)
         version, output = given.pop("version", [""]), given.pop("output", [""])
@@ -78,8 +79,8 @@ class OpenInference:
         self._kind, self._text = output_kind, text
         self.url = f"{parts.scheme}://{parts.netloc}{self._model}/infer"
         self.health = f"{self._model}/ready"
-        self._tensors: list[Tensor] = []
-        self._binary = False
+        self._tensors: list[Tensor] = []  # what the model takes
+        self._binary = False  # whether the server can read tensors in binary
 
     async def learn(self, get: Get) -> None:
         self._binary = BINARY in await self._extensions(get)

@@ -1,10 +1,12 @@
-"""Endpoints that speak as OpenAI's do: openai:// and openais:// targets, such as vLLM, infinity, llama.cpp or
-another Penstock. `roles/backends.py` makes one for each worker, and the backend (`http.py`) speaks it.
+"""The dialect for endpoints that speak as OpenAI's do, such as vLLM, infinity, llama.cpp or another Penstock:
+openai:// and openais:// targets. `roles/backends.py` makes one for each worker, and the backend (`http.py`) speaks
+it.
 
     /v1/embeddings     {"model", "input": […]}      data[i].embedding is the output
     /v1/completions    {"model", "prompt": […]}     choices[i].text is the output
 
-Elements go by their `index`. The tokens that a call used are shared out among its inputs by their length.
+The elements of an answer go by their `index`. The tokens that a call used are shared out among its inputs by their
+length.
 """
 
 from collections.abc import Mapping, Sequence
@@ -64,7 +66,8 @@ class OpenAI:
     most: int | None = None
 
     def __init__(self, url: str, output_kind: str) -> None:
-        """`url`: as http:// or https://."""
+        """`url`: of the target, with http:// or https://. `output_kind`: auto, text or json; with json the output
+        of a completion holds its `finish_reason` too."""
         parts = urlsplit(url)
         path = parts.path.rstrip("/") or "/v1"
         base, _, last = path.rpartition("/")
@@ -80,7 +83,7 @@ class OpenAI:
         self.url = f"{parts.scheme}://{parts.netloc}{self._base}/{kind}"
 
     async def learn(self, get: Get) -> None:
-        """The endpoint's only model is meant, unless the target names one."""
+        """Finds out the name of the endpoint's only model, unless the target names one."""
         if self._wanted:
             return
         content = await get(f"{self._base}/models")
@@ -156,14 +159,14 @@ def _in_order(elements: list[_Element], count: int, name: str) -> list[_Element]
     indices = [element.index for element in elements]
     if all(index is None for index in indices):
         return elements
-    places: list[_Element | None] = [None] * count
+    ordered: list[_Element | None] = [None] * count
     for element in elements:
-        if element.index is None or not 0 <= element.index < count or places[element.index] is not None:
+        if element.index is None or not 0 <= element.index < count or ordered[element.index] is not None:
             raise BatchRejected(
                 f"endpoint's response at {name!r}: expected each 'index' from 0 to {count - 1} once"
             )
-        places[element.index] = element
-    return [element for element in places if element is not None]
+        ordered[element.index] = element
+    return [element for element in ordered if element is not None]
 
 
 def shared_out(total: int, weights: Sequence[int]) -> list[int]:

@@ -1,5 +1,5 @@
-"""Endpoints of Text Embeddings Inference: tei:// and teis:// targets. `roles/backends.py` makes one for each
-worker, and the backend (`http.py`) speaks it.
+"""The dialect for endpoints of Text Embeddings Inference: tei:// and teis:// targets. `roles/backends.py` makes one
+for each worker, and the backend (`http.py`) speaks it.
 
     /embed      {"inputs": […], …parameters}                     ──►    [[0.1, …], …]
     /predict    {"inputs": [["text"], ["a", "pair"]], …}    ──►    [[{"label": "joy", "score": 0.9}, …], …]
@@ -38,7 +38,7 @@ class Tei:
     takes_parameters = True
 
     def __init__(self, url: str) -> None:
-        """`url`: as http:// or https://."""
+        """`url`: of the target, with http:// or https://."""
         parts = urlsplit(url)
         if parts.query or parts.fragment:
             raise UserMistake(f"{url!r} says what is not known here: write it as {FORM}")
@@ -50,7 +50,7 @@ class Tei:
         self.url = f"{parts.scheme}://{parts.netloc}{path}"
         self.health = f"{self._base}/health"
         self.most: int | None = None
-        self._version = ""
+        self._version = ""  # of the model, as the endpoint tells it
 
     async def learn(self, get: Get) -> None:
         try:

@@ -38,6 +38,7 @@ class AnswerReader:
     several: bool = False  # whether the outputs of several tensors become objects
 
     def read(self, content: bytes, batch_id: str, expected: int) -> ReadOutputs:
+        """Returns what a response says. `expected`: how many inputs the batch has. Raises BatchRejected."""
         try:
             response = ModelInferResponse.FromString(content)
         except DecodeError as error:

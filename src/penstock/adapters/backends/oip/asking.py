@@ -1,6 +1,6 @@
-"""Makes the protocol's request from a batch, over gRPC: one BYTES tensor that holds every input; or, if the
-model takes something else and clients may send JSON, a tensor for each that it takes. The backend
-(`backends/grpc.py`) asks for one with each batch, and sends it."""
+"""Makes the protocol's request from a batch, over gRPC: one BYTES tensor that holds every input; or, if the model
+takes something else and clients may send JSON, each tensor that the model takes. The backend (`backends/grpc.py`)
+has a request made of each batch, and sends it. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,9 +21,10 @@ class InputTensor:
     """The one tensor that the model takes."""
 
     name: str
-    column: bool = False  # its shape is [n, 1] instead of [n]
+    column: bool = False  # whether its shape is [n, 1] instead of [n]
 
     def shape(self, count: int) -> list[int]:
+        """Returns the shape for so many inputs."""
         return [count, 1] if self.column else [count]
 
 
@@ -87,6 +88,7 @@ class Asking:
     def request(
         self, tensor: InputTensor | Sequence[Tensor], inputs: list[bytes], parameters: bytes, batch_id: str
     ) -> bytes:
+        """Returns the request for a batch, as bytes. `tensor`: what the model takes. Raises BatchRejected."""
         message = ModelInferRequest(model_name=self.model, model_version=self.version, id=batch_id)
         if isinstance(tensor, InputTensor):
             sent = message.inputs.add(name=tensor.name, datatype="BYTES", shape=tensor.shape(len(inputs)))
@@ -103,6 +105,7 @@ class Asking:
 
 
 def texts(inputs: Iterable[bytes]) -> list[bytes]:
+    """Returns the texts of inputs that are JSON strings. Raises BatchRejected if one is not."""
     try:
         return [msgspec.json.decode(text, type=str).encode() for text in inputs]
     except (msgspec.DecodeError, UnicodeError) as error:

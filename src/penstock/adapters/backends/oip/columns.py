@@ -3,7 +3,7 @@ Both backends for the Open Inference Protocol make their requests of columns (`a
 `dialects/open_inference.py`).
 
     the model takes one tensor     each input is a row of it: a text, a number, or nested lists
-    it takes several               each input is an object with a row of each, by its name
+    the model takes several        each input is an object with a row of each tensor, by the tensor's name
 
 All rows of a column have one shape, since a tensor has. A BYTES tensor takes texts; other values go as JSON.
 """
@@ -104,4 +104,5 @@ def _checked(tensor: Tensor, flat: list[Any]) -> Sequence[Any]:
 
 
 def can_be_sent(tensor: Tensor) -> bool:
+    """Returns whether there is a way to write values of the tensor's datatype."""
     return tensor.datatype == BYTES or (tensor.datatype in DATATYPES and tensor.datatype != "BF16")

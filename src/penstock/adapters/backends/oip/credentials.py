@@ -1,6 +1,7 @@
 """TLS towards a gRPC endpoint: which authority must vouch for it, and the certificate that Penstock shows to it.
 
-It is part of an endpoint's settings (`shape.py`); the backend reads the files through it when it connects.
+It is part of an endpoint's settings: `settings.py` has the files checked when settings are made, and the backend
+(`backends/grpc.py`) has them read each time it connects.
 """
 
 import ssl
@@ -22,6 +23,7 @@ class Certificates:
 
     @property
     def any(self) -> bool:
+        """Whether any file is named."""
         return bool(self.ca_file or self.client_certificate or self.client_key)
 
     def check(self) -> None:

@@ -1,5 +1,5 @@
 """The protocol's messages as protobuf classes. What is sent to an endpoint and what comes back is made of them
-(`asking.py`, `answer.py`). They are those that our own doors for gRPC speak, built of the same file."""
+(`asking.py`, `answer.py`, `backends/grpc.py`). They are built of the file that our own doors for gRPC speak by."""
 
 from penstock.protos.messages import message
 

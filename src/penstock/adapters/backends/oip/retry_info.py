@@ -8,13 +8,13 @@ from google.protobuf.message import DecodeError
 
 from penstock.protos.messages import message
 
-DETAILS = "grpc-status-details-bin"
+DETAILS = "grpc-status-details-bin"  # the trailer that holds the whole status
 _RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
 _Status, _RetryInfo = message("google.rpc.Status"), message("google.rpc.RetryInfo")
 
 
 def delay_in(trailers: Iterable[Any]) -> float | None:
-    """Returns seconds; None if the trailers, pairs of a name and a value, do not say."""
+    """Returns how many seconds to wait; None if the trailers, pairs of a name and a value, do not say."""
     details = dict(trailers).get(DETAILS, b"")
     try:
         for detail in _Status.FromString(details).details:

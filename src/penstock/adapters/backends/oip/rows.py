@@ -27,7 +27,7 @@ OutputKind = Literal["auto", "text", "json"]
 
 
 class Given(NamedTuple):
-    """An output tensor as it came. One of `values` and `raw` is there."""
+    """An output tensor as it came. Either `values` or `raw` is set."""
 
     name: str
     datatype: str
@@ -39,8 +39,9 @@ class Given(NamedTuple):
 def outputs_of(
     tensors: Sequence[Given], wanted: str, expected: int, kind: OutputKind, *, several: bool
 ) -> list[bytes]:
-    """Returns the outputs, as JSON. `wanted`: the tensor that holds them; empty: the only one. `several`: of
-    several, each output is an object with a row of each, by its name. With `kind` auto, bytes are texts."""
+    """Returns the outputs, as JSON. `wanted`: the tensor that holds them; empty: the only one. `several`: whether
+    an answer may hold several tensors, each output being an object with a row of each. With `kind` auto, bytes are
+    texts. Raises BatchRejected."""
     if several and not wanted and len(tensors) > 1:
         columns = {tensor.name: _outputs(tensor, expected, kind) for tensor in tensors}
         if len(columns) < len(tensors):
@@ -129,8 +130,8 @@ def _numbers(tensor: Given) -> Sequence[Any]:
 
 
 def _all_finite(numbers: Sequence[float]) -> bool:
-    """Whether all are finite. If their sum is finite, they are, and a sum is quickly made. Otherwise each number is
-    looked at, because a sum may overflow."""
+    """Returns whether all are finite. If their sum is finite, they are, and a sum is quickly made. Otherwise each
+    number is looked at, because a sum may overflow."""
     try:
         return isfinite(sum(numbers)) or all(map(isfinite, numbers))
     except OverflowError:  # whole numbers that no float can hold

@@ -1,6 +1,6 @@
 """Which entries (messages with requests) lay in a shard before this batcher gained it. They waited while nobody was
-there to read them, so they are inherited (`adapters/in_hand.py`). The batcher's intake asks whenever it has gained
-a shard."""
+there to read them, so they are inherited (`adapters/in_hand.py`). The batcher's intake (`intake.py`) has one
+`Backlogs`, which asks Redis whenever a shard was gained."""
 
 from collections.abc import Collection
 
@@ -15,10 +15,11 @@ class Backlogs:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._gained: set[int] = set()  # gained, and not looked at yet
+        self._gained: set[int] = set()  # shards that were gained and not looked at yet
         self._last: dict[int, Position] = {}  # by shard, the last entry when we gained it
 
     def changed(self, gained: Collection[int], owned: Collection[int]) -> None:
+        """Note which shards were gained, and which are owned now."""
         self._gained = {*self._gained, *gained} & {*owned}
         self._last = {shard: last for shard, last in self._last.items() if shard in owned}
 
@@ -31,8 +32,8 @@ class Backlogs:
             self._gained.discard(shard)
 
     def holds(self, shard: int, entry_id: bytes) -> bool:
-        """Whether an entry that was read now belongs to the backlog. Entries are read in order, so the first that
-        does not is the end of the backlog."""
+        """Returns whether an entry that was read now belongs to the backlog. Entries are read in order, so the
+        first that does not is the end of the backlog."""
         last = self._last.get(shard)
         if last is None:
             return False

@@ -1,5 +1,5 @@
-"""The bus of an installation whose processes meet at a Redis: it hands out mailboxes, the registry and the line of
-idle slots. Each gateway, batcher and worker has one (`roles/redis.py`)."""
+"""The bus of an installation whose processes meet at a Redis: it hands out mailboxes, the registry, the lines of
+idle slots and the lead. Each gateway, batcher, worker and autoscaler has one (`roles/redis.py`)."""
 
 from collections.abc import Callable
 

@@ -1,5 +1,5 @@
 """The lines of idle slots, over Redis: the slot that has waited longest is taken first. Workers post their slots,
-batchers take them. Each zone has a line for each model.
+batchers take them. Each zone has a line for each model. `bus.py` makes the `Credits`.
 
 A slot is what runs one batch at a time, in a worker; a credit is its place in the line. If a batcher dies after it
 took one, nothing is lost: the slot posts it again.

@@ -31,8 +31,8 @@ class Appender:
         settings, features = store.settings, store.features
         # No longer than the time-out of a blocking client allows.
         seconds = min(seconds, settings.block + settings.timeout)
-        self._needed = 1
-        self._wait: tuple[str | int, ...] | None = None
+        self._needed = 1  # how many servers must have an entry
+        self._wait: tuple[str | int, ...] | None = None  # the command that waits for them, if one is needed
         if settings.durability == "replica":
             self._needed = max(1, settings.replicas)
             self._wait = ("WAIT", self._needed, round(seconds * 1e3))

@@ -1,5 +1,5 @@
-"""A batcher's intake over Redis: it reads the shards that the batcher leases. Each batcher runs one
-(`cluster/batcher.py`); `adapters/in_hand.py` does what follows once an entry was read.
+"""A batcher's intake over Redis: it reads the shards that the batcher leases. Each batcher runs an `Intake`
+(`cluster/batcher.py`), which `shards.py` makes; `adapters/in_hand.py` does what follows once an entry was read.
 
     entry read or claimed ──► its requests are in hand ──► all of them settled ──► acknowledged and deleted
 
@@ -93,8 +93,8 @@ class Intake(InHand[Taken, bytes]):
         self._registered = False
         self._doubtful: set[int] = set()  # shards that are to be looked over
         self._backlogs = Backlogs(store)
-        self._changed = asyncio.Event()
-        self._closing = False
+        self._changed = asyncio.Event()  # set when leases or batchers have changed
+        self._closing = False  # whether nothing more is read
         self._reading = 0  # readers that have not stopped
 
     def shards_changed(self) -> None:

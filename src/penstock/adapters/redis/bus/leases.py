@@ -1,5 +1,6 @@
 """Which shards (streams of requests) this batcher may read: leases in Redis, renewed with each heartbeat. Each
-batcher runs one; its intake reads the shards that are leased here. `penstock/shard_plan.py` decides how many shards
+batcher runs a `Leases`, which `shards.py` makes; its intake reads the shards that are leased here.
+`penstock/shard_plan.py` decides how many shards
 a batcher should have.
 
 If a lease could not be renewed for its whole time, we call it lost by our own clock. We count from before the
@@ -29,6 +30,8 @@ MOST_RENEWALS = 4  # renewals under way at once
 
 
 class _Lease:
+    """The lease of one shard."""
+
     __slots__ = ("ends", "fence")
 
     def __init__(self, fence: int, ends: float) -> None:
@@ -50,12 +53,12 @@ class Leases:
         self._zone_of = zone_of  # says in which zone a batcher is
         self._shards = store.settings.shards
         self._milliseconds = int(store.settings.lease * 1000)
-        self._held: dict[int, _Lease] = {}
+        self._held: dict[int, _Lease] = {}  # by shard
         self._former: set[int] = set()  # shards whose lease was lost to an outage
         self._one_at_a_time = asyncio.Lock()
-        self._changed = asyncio.Event()
+        self._changed = asyncio.Event()  # set when a batcher has come or gone
         self._renewals = 0  # renewals under way
-        self._closing = False
+        self._closing = False  # whether no lease is taken any more
 
     @property
     def owned(self) -> frozenset[int]:
@@ -96,7 +99,7 @@ class Leases:
             await self._take(decided.take)
 
     def _short(self, batchers: Collection[str]) -> bool:
-        """Whether we lack shards."""
+        """Returns whether we lack shards."""
         return len(self._held) < own_part(self._shards, batchers, self._me, self._zone_of)
 
     async def _balance(self) -> None:

@@ -1,5 +1,6 @@
 """Messages between processes: each process has a mailbox, a stream in Redis. Every member reads its own, and sends
-to those of others.
+to those of others; `bus.py` makes both ends. The files of `records` that tell of ended tasks send by the `Post`
+too.
 
 Reading removes nothing, so a broken connection loses no message; the owner trims what it has handled. A mailbox
 outlives outages of Redis, because its lifetime is far longer than a lease. Whether its owner lives, the registry
@@ -32,9 +33,9 @@ class Mailbox:
         self.owner = owner
         self._store = store
         self._key = store.keys.box(owner)
-        self._reader: Client | None = None
+        self._reader: Client | None = None  # None until the mailbox is first read
         self._last = b"0"  # id of the last entry handled
-        self._trimmed = self._last
+        self._trimmed = self._last  # id up to which the mailbox was trimmed
 
     async def create(self) -> None:
         """Make the mailbox, so that messages can be sent to the owner. If it is there, it is kept. Raises
@@ -71,9 +72,8 @@ class Mailbox:
         patience = Patience(f"The reader of the mailbox of {self.owner}")
         while True:
             try:
-                if (
-                    patience.away
-                ):  # if Redis restarted empty, the mailbox must exist before anybody writes to it
+                # If Redis restarted empty, the mailbox must exist before anybody writes to it.
+                if patience.away:
                     await self.touch()
                 where = await self._store.at(client, self._key)
                 answer = await client.execute_command(

@@ -34,7 +34,6 @@ class Offsets:
     def __init__(self, span: float = SPAN) -> None:
         self._span = span
         self._senders: dict[str, _Smallest] = {}
-        self._swept = 0.0
 
     def __len__(self) -> int:
         return len(self._senders)

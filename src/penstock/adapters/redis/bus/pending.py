@@ -1,5 +1,6 @@
 """The pending list of a shard, as Redis keeps it: which entries (messages with requests) were given to which
-batcher and are not settled yet. A batcher's intake reads and claims through these functions.
+batcher and are not settled yet. A batcher's intake reads and claims through these functions (`intake.py`,
+`backlogs.py`).
 
 Whatever happened to a batcher or a connection, the pending list says what is to be done with each entry.
 """
@@ -64,6 +65,7 @@ async def claim(
 
 
 async def consumers(client: Client, stream: str) -> list[str]:
+    """Returns the names of all batchers that the group of a shard knows."""
     rows: list[Any] = await client.execute_command("XINFO CONSUMERS", stream, GROUP)
     return [row["name"].decode(errors="replace") for row in rows]
 
@@ -76,6 +78,6 @@ async def drop_dead(client: Client, stream: str, living: Collection[str]) -> Non
 
 
 def is_no_group(error: BaseException) -> bool:
-    """Whether the error says that the stream or its group is not there: Redis was emptied, or the shard was never
-    used."""
+    """Returns whether the error says that the stream or its group is not there: Redis was emptied, or the shard was
+    never used."""
     return isinstance(error, ResponseError) and str(error).startswith(("NOGROUP", "no such key"))

@@ -1,5 +1,6 @@
 """A gateway's publisher over Redis: it sends requests and withdrawals to the shards, which batchers read, many in
-one envelope. Each gateway runs one (`cluster/gateway.py`); `adapters/outbox.py` holds what is not sent yet.
+one envelope. Each gateway runs a `Publisher` (`cluster/gateway.py`), which `shards.py` makes; `adapters/outbox.py`
+holds what is not sent yet.
 
     publish ──► unsent ──(at once when idle, else once a millisecond)──► one envelope, to the next shard in turn
                   │ withdrawn: never sent                                   │ not acknowledged: again, 100 ms in all
@@ -64,11 +65,11 @@ class Publisher(Outbox):
         self._clock = clock
         self._appender: Appender
         self._shards = store.settings.shards
-        self._turn = -1  # the shard of the last envelope
+        self._latest = -1  # the shard of the last envelope
         self._away: set[int] = set()  # the shards that are left out, because their node is away
-        self._preferred: Collection[int] = range(self._shards)
+        self._preferred: Collection[int] = range(self._shards)  # the shards that requests should go to
         self._open: Collection[int] = range(self._shards)  # the shards that requests go to now
-        self._trouble = asyncio.Event()  # set when there are such shards
+        self._trouble = asyncio.Event()  # set when a shard was left out
         self._listener = SilenceWatch(store)
 
     @property
@@ -132,14 +133,15 @@ class Publisher(Outbox):
     def _next_shard(self) -> int | None:
         """Returns the shard of the next envelope; None when there is nothing to send, or no shard to send it to."""
         for step in range(1, self._shards + 1):
-            shard = (self._turn + step) % self._shards
+            shard = (self._latest + step) % self._shards
             takes = self._unsent and shard in self._open
             if takes or (shard not in self._away and self._withdrawn.get(shard)):
-                self._turn = shard
+                self._latest = shard
                 return shard
         return None
 
     def _seal(self, shard: int) -> tuple[list[Accepted], list[bytes]]:
+        """Returns the requests that go to this shard now, and the envelopes that hold them."""
         room = self._unsent_bytes <= ENVELOPE_BYTES and len(self._unsent) <= ENVELOPE_REQUESTS
         requests = self._take_unsent() if shard in self._open else []
         for request in requests:
@@ -248,6 +250,7 @@ class Publisher(Outbox):
 
 
 def _said(error: Exception) -> str:
+    """Tells the log that requests were not sent. Returns the reason, for their failure."""
     words = f"{type(error).__name__}: {error}"[:200]
     log.error("requests were not sent", extra={"error": words})
     return words

@@ -1,5 +1,5 @@
 """The registry over Redis: which processes are there. A process writes its heartbeat there, and reads those of all
-others in the same step. Every member has one (`cluster/member.py`).
+others in the same step. Every member has a `Registry` (`cluster/member.py`), which `bus.py` makes.
 
 Ages are counted inside Redis, on its one clock, so a process that was paused learns the truth with its next
 heartbeat. When Redis itself was away (stopped, restarted, failed over), heartbeats are missing though the members
@@ -78,7 +78,7 @@ class Registry:
         self._unsaid: set[str] = set()  # models whose latest announcement Redis does not have
         self._asked = 0.0  # when we last asked, by our clock
         self._memory_read = -_MEMORY_EVERY
-        self._left = False
+        self._left = False  # whether this member sends no heartbeats any more
         self._one_at_a_time = asyncio.Lock()  # a heartbeat under way must not undo that we left
 
     async def run(self) -> None:
@@ -152,8 +152,8 @@ class Registry:
         return min((roll.ages[name] for roll in self._rolls if name in roll.ages), default=0.0)
 
     def is_silent(self, name: str) -> bool:
-        """Whether a member has been silent for so long that it should not be counted on. It counts as gone only
-        after its whole lease, but forecasts must do without it within 2 s."""
+        """Returns whether a member has been silent for so long that it should not be counted on. It counts as gone
+        only after its whole lease, but forecasts must do without it within 2 s."""
         return self.age(name) > SILENT * self._store.settings.lease
 
     def departed(self, kind: str, name: str) -> None:
@@ -193,6 +193,8 @@ class Registry:
             )
 
     async def _repeat_announcements(self, models: list[bytes]) -> None:
+        """Announce our models again where Redis has lost them. `models`: names and announcements, as it has
+        them."""
         known = dict(zip(models[::2], models[1::2], strict=True))
         for name, description in self._announced.items():
             if not _announces(known.get(name.encode(), b"")):
@@ -228,7 +230,7 @@ class Registry:
 
 
 def _announces(text: bytes) -> bool:
-    """Whether an announcement can be read. If not, a worker that runs the model announces it again."""
+    """Returns whether an announcement can be read. If not, a worker that runs the model announces it again."""
     try:
         read_announcement(text)
     except Garbled:

@@ -1,5 +1,5 @@
-"""The members of one kind (gateways, batchers or workers): which are there, and which went without leaving. The
-registry has one `Roll` for each kind (`registry.py`).
+"""The members of one kind (gateways, batchers, workers or autoscalers): which are there, and which went without
+leaving. The registry has one `Roll` for each kind (`registry.py`).
 
 A heartbeat that cannot be read is set aside. For a member that is known, its heartbeat before that still counts. A
 member that is not known does not count until a heartbeat of it can be read. A member's age cannot be more than it
@@ -106,8 +106,8 @@ class Roll(Generic[H]):
         return bool(gone)
 
     def _just_emptied(self, entries: list[Any], lease: int) -> bool:
-        """Whether the list of members has become empty less than a lease ago. Redis may have lost it; then those
-        who live are back within a heartbeat."""
+        """Returns whether the list of members has become empty less than a lease ago. Redis may have lost it; then
+        those who live are back within a heartbeat."""
         if entries or not self.members:
             self._emptied = None
             return False

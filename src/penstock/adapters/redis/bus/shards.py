@@ -1,5 +1,5 @@
 """The shards of an installation, as streams in Redis: hands out a gateway's publisher, and a batcher's leases and
-intake. Gateways and batchers have one each (`roles/redis.py`)."""
+intake. `roles/redis.py` makes one in each process; gateways and batchers use it."""
 
 from penstock.adapters.redis.bus.intake import Intake
 from penstock.adapters.redis.bus.leases import Leases

@@ -1,5 +1,6 @@
-"""Reads a Redis URL: redis://, rediss:// (TLS), redis+cluster:// and rediss+cluster:// (several hosts). Asked once,
-when a process connects (`connect.py`); here nothing connects."""
+"""Reads a Redis URL: redis://, rediss:// (TLS), redis+cluster:// and rediss+cluster:// (several hosts).
+`connect.py` asks when a `Store` is made. Nothing connects here; only whether the files of certificates exist is
+looked up."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -36,8 +36,8 @@ class Aside:
         self._store = store
         self.me = ""  # our name in the registry, under which entries are put there
         self._unwritten: deque[Command] = deque(maxlen=MOST_UNWRITTEN)
-        self._wake = asyncio.Event()
-        self._said: set[tuple[str, str]] = set()
+        self._wake = asyncio.Event()  # set when there is something to write
+        self._said: set[tuple[str, str]] = set()  # the kinds and sources that the log was told of
         self.counts: Counter[str] = Counter()  # how many were added since the start, by kind
         store.misfits.on_set_aside = self._misfit
 

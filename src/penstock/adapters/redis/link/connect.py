@@ -1,5 +1,6 @@
-"""The connections of one process to Redis. `roles/redis.py` makes a `Store`; every file of `redis/bus` and
-`redis/records` speaks to Redis through it.
+"""The connections of one process to Redis. `roles/redis.py` makes a `Store` for a member, `roles/key_store.py` one
+for `penstock keys`, and `redis/bus/obituary.py` one for each death. Every file of `redis/bus` and `redis/records`
+speaks to Redis through it.
 
 Short commands share a pool, and each blocking reader has a client of its own, so that no command waits behind a
 BLOCK. Nothing is retried here, because only the caller knows whether asking twice is safe. If a call is cancelled,
@@ -59,12 +60,13 @@ class Store:
         self.aside = Aside(self)
         self.commands: Client = self._client(settings.timeout)
         self.link = Link(settings.timeout)
-        self._blocking: list[Client] = []
-        self._errands: set[asyncio.Task[None]] = set()
-        self._features: Features | None = None
+        self._blocking: list[Client] = []  # the clients of readers that block
+        self._errands: set[asyncio.Task[None]] = set()  # see `send`
+        self._features: Features | None = None  # None until the store is open
 
     @property
     def features(self) -> Features:
+        """What the server can do. Raises RuntimeError if the store is not open."""
         if self._features is None:
             raise RuntimeError("The store is not open.")
         return self._features
@@ -109,7 +111,7 @@ class Store:
         return task
 
     async def at(self, client: Client, key: str) -> dict[str, Any]:
-        """Returns the option that names the node of a key, for commands whose keys are not in a fixed place (XREAD,
+        """Returns the option that names the node of a key, for commands whose keys are no fixed argument (XREAD,
         XREADGROUP). Without it, redis-py asks a cluster for the keys: one more round trip for each read."""
         if not isinstance(client, RedisCluster):
             return {}
@@ -164,6 +166,7 @@ class Store:
         return max(memory_ratio(info) for info in infos)
 
     async def close(self) -> None:
+        """Cancel all errands and close all connections."""
         for errand in self._errands:
             errand.cancel()
         await asyncio.gather(*self._errands, return_exceptions=True)

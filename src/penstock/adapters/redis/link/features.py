@@ -1,5 +1,6 @@
-"""What a Redis server can do, and whether that is enough for the setting `redis.durability`. The features are read
-when a process connects. A durability that the server cannot give ends the process with a message."""
+"""What a Redis server can do, and whether that is enough for the setting `redis.durability`. `connect.py` asks the
+server when a process connects, and has its answers read here. A durability that the server cannot give ends the
+process with a message. Pure, but for a warning in the log."""
 
 import logging
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,6 @@
 """Gathers calls of one script: one round trip is under way at a time, and the next takes along all calls that wait.
-A gateway runs the scripts of tasks and of idempotency keys so (`records/tasks.py`, `records/idempotency.py`).
+A gateway runs the frequent scripts of tasks and idempotency keys that way (`records/tasks.py`,
+`records/idempotency.py`).
 
 So a thousand callers need one connection and not a thousand, and the slower Redis is, the more calls each round
 trip carries. Cancelling one caller harms no other, and its own call is carried out all the same.
@@ -24,8 +25,8 @@ class Gathered:
     def __init__(self, script: Script, store: Store) -> None:
         self._script = script
         self._store = store
-        self._calls: list[tuple[Call, asyncio.Future[Any]]] = []
-        self._trip: asyncio.Task[None] | None = None
+        self._calls: list[tuple[Call, asyncio.Future[Any]]] = []  # calls without an answer yet
+        self._trip: asyncio.Task[None] | None = None  # the round trips that are under way
 
     async def __call__(self, keys: Sequence[str], args: Sequence[Argument] = ()) -> Any:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

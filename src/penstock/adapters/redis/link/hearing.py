@@ -1,5 +1,6 @@
-"""When Redis was last heard, and how long it may stay silent before it counts as away. The connections of a process
-note here when they heard something. A gateway's publisher watches it (`listening.py`), to know of an outage early.
+"""When Redis was last heard, and how long it may stay silent before it counts as away. A `Store` has one `Link`
+(`connect.py`), in which whoever hears something notes it. A gateway's publisher watches it (`listening.py`), to
+know of an outage early. Pure but for the clock.
 
 A connection that breaks is reported as broken. A server that hangs, or a network that loses everything, is
 recognised only by its silence. Redis is silent when a question has been sent and nothing at all has been heard, on

@@ -2,9 +2,9 @@
 (`redis/bus/publisher.py`) awaits its answers here; `hearing.py` says how long a silence may be.
 
 Silence is counted only while this process runs: if the process did not get to run, what came meanwhile has not been
-read yet. Halfway to the limit a PING goes out over another connection. If it is answered, a slow disk, a long write
-or one lost packet holds up our answer, and not Redis. In a cluster only the awaited answer counts, because
-everything else that is heard may come from another node.
+read yet. When half of the time that Redis may be silent is over, a PING goes out over another connection. If it is
+answered, a slow disk, a long write or one lost packet holds up our answer, and not Redis. In a cluster only the
+awaited answer counts, because everything else that is heard may come from another node.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ class SilenceWatch:
         self._store = store
         # The limit of each awaited answer, and how long we had listened when its question was sent.
         self._asked: dict[asyncio.Timeout, float] = {}
-        self._asking = asyncio.Event()
+        self._asking = asyncio.Event()  # set while an answer is awaited
         self._listened = 0.0  # seconds that this process has run and listened
         self._heard = 0.0  # how long we had listened when Redis was last heard
-        self._pinging = False
+        self._pinging = False  # whether a PING is on its way
 
     async def heard(self, answer: Awaitable[None], *, at_once: bool) -> None:
         """Await an answer, and raise TimeoutError as soon as Redis is silent. `at_once`: whether Redis answers
@@ -77,11 +77,8 @@ class SilenceWatch:
         try:
             await self._store.commands.execute_command("PING")
             self._store.link.heard()
-        except (
-            RedisError,
-            OSError,
-            RuntimeError,
-        ) as error:  # RuntimeError: uvloop's, if a connection was closed
+        # RuntimeError: uvloop's, if a connection was closed.
+        except (RedisError, OSError, RuntimeError) as error:
             log.debug("no answer", extra={"error": str(error)})
         finally:
             self._pinging = False

@@ -42,6 +42,7 @@ Arguments = tuple[Any, ...]
 
 
 def is_misfit(error: BaseException) -> bool:
+    """Returns whether a command failed because a key has the wrong type."""
     return isinstance(error, ResponseError) and str(error).startswith("WRONGTYPE")
 
 

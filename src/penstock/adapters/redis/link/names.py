@@ -90,9 +90,10 @@ class Keys:
         """Set: mailboxes of the gateways that wait for the task."""
         return f"{self._bucket(name)}:watch:{name}"
 
-    def answer(self, place: int) -> bytes:
-        """Strings: the answers of deterministic models. Their fingerprint is the rest of the key."""
-        return f"{{{self.namespace}:c{place}}}:".encode()
+    def answer(self, part: int) -> bytes:
+        """Strings: the answers of deterministic models in one part of the cache. The fingerprint of an answer is
+        the rest of its key."""
+        return f"{{{self.namespace}:c{part}}}:".encode()
 
     def ended(self, bucket: int) -> str:
         """Stream: tasks that have ended and are not in the ledger yet. It exists only where a ledger is kept."""
@@ -105,15 +106,15 @@ class Keys:
     def held(self, name: str) -> list[str]:
         """Hash and sorted set: what tenants hold of tasks, or of requests with an Idempotency-Key
         (`records/holdings.py`). In a cluster they are in the hash slot of the task."""
-        place = self._bucket(name) if self._clustered else f"{{{self.namespace}:held}}"
+        start = self._bucket(name) if self._clustered else f"{{{self.namespace}:held}}"
         kind = "keyed" if f"/{MARK}" in name else "tasks"
-        return [f"{place}:{kind}", f"{place}:{kind}:index"]
+        return [f"{start}:{kind}", f"{start}:{kind}:index"]
 
     def all_of_task(self, name: str) -> list[str]:
         """Returns the keys that the scripts which end a task touch."""
         bucket = bucket_of(name)
-        places = [self.task(name), self.watch(name), self.ended(bucket), self.crowded_out(bucket)]
-        return places + self.held(name)
+        own = [self.task(name), self.watch(name), self.ended(bucket), self.crowded_out(bucket)]
+        return own + self.held(name)
 
     def type_of(self, key: str) -> str | None:
         """Returns the type that a key of ours should have; None if the name is not one of ours."""
@@ -128,4 +129,5 @@ class Keys:
 
 
 def bucket_of(name: str) -> int:
+    """Returns the bucket that a task is in."""
     return crc32(name.encode()) % TASK_BUCKETS

@@ -1,5 +1,6 @@
 """Which errors mean that Redis is away, and how a loop waits until it is back. The files of `redis/bus` and
-`redis/records` put their commands under `guard`, and their loops wait with `Patience`.
+`redis/records` put their commands under `guard`, and their loops wait with `Patience`; they take both from
+`connect.py`.
 
 Redis counts as away when connections are refused, reset or silent, while it restarts and loads its data, while a
 cluster is between two primaries, when its memory or disk is full, and while a script holds everything up. Any other
@@ -30,7 +31,7 @@ _AWAY_WORDS = ("MISCONF", "BUSY ", "NOREPLICAS", "UNBLOCKED", "LOADING", "MASTER
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether the same call may succeed later, when Redis is well again."""
+    """Returns whether the same call may succeed later, when Redis is well again."""
     if isinstance(error, redis_errors.CrossSlotTransactionError):
         return False
     if isinstance(error, _AWAY):

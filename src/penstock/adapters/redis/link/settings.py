@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RedisSettings:
-    """Read by `connect.Store`, and from there by all of `redis/`."""
+    """What a `Store` connects by; all of `redis/` reads it as `store.settings`."""
 
     url: str
     namespace: str = "penstock"  # the beginning of every key's name

@@ -1,9 +1,10 @@
-"""Answers that gateways keep for each other in Redis. The cache of a gateway asks it in bulk
-(`runtime/collapse/shared_answers.py`). Answers are read with MGET, and Redis forgets them when their time is over.
+"""Answers that gateways keep for each other in Redis. The cache of a gateway fetches and keeps them in bulk
+(`runtime/collapse/shared_answers.py`). `records.py` makes the `RedisAnswers`. Answers are read with MGET, and Redis
+forgets them when their time is over.
 
-In a cluster the keys of one command must be in one hash slot, so answers are spread over as many as there are
-shards. Any error of Redis only means that there is no cache now. A value carries its checksum, so that a value
-which another program has written there is not taken for an answer.
+In a cluster the keys of one command must be in one hash slot, so the cache has as many parts as there are shards,
+each in a hash slot of its own. Any error of Redis only means that there is no cache now. A value carries its
+checksum, so that a value which another program has written there is not taken for an answer.
 """
 
 from collections import defaultdict
@@ -33,16 +34,16 @@ class RedisAnswers:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._places = store.settings.shards
+        self._number = store.settings.shards  # of parts, in a cluster
 
     async def fetch(self, fingerprints: Sequence[bytes]) -> list[bytes | None]:
-        places = self._by_place(fingerprints)
+        parts = self._by_part(fingerprints)
         key = self._key
         answers = await self._store.each(
-            [("MGET", *(key(place, fingerprints[index]) for index in indices)) for place, indices in places]
+            [("MGET", *(key(part, fingerprints[index]) for index in indices)) for part, indices in parts]
         )
         found: list[bytes | None] = [None] * len(fingerprints)
-        for (_, indices), values in zip(places, _good(answers), strict=True):
+        for (_, indices), values in zip(parts, _good(answers), strict=True):
             for index, value in zip(indices, values, strict=True):
                 found[index] = None if value is None else self._checked(value, fingerprints[index])
         return found
@@ -56,8 +57,8 @@ class RedisAnswers:
 
     async def keep(self, answers: Sequence[tuple[bytes, bytes, float]]) -> None:
         calls: list[Call] = []
-        for place, indices in self._by_place([fingerprint for fingerprint, _, _ in answers]):
-            keys = [self._key(place, answers[index][0]) for index in indices]
+        for part, indices in self._by_part([fingerprint for fingerprint, _, _ in answers]):
+            keys = [self._key(part, answers[index][0]) for index in indices]
             arguments: list[bytes | int] = []
             for index in indices:
                 _, value, ttl = answers[index]
@@ -65,18 +66,18 @@ class RedisAnswers:
             calls.append((keys, arguments))
         _good(await KEEP.each(self._store, calls))
 
-    def _by_place(self, fingerprints: Sequence[bytes]) -> list[tuple[int, list[int]]]:
-        """Returns places, each with the indices of the fingerprints whose keys are there. One command asks for all
-        of one place."""
+    def _by_part(self, fingerprints: Sequence[bytes]) -> list[tuple[int, list[int]]]:
+        """Returns parts of the cache, each with the indices of the fingerprints that belong to it. One command asks
+        for all of one part."""
         if not self._store.clustered:
             return [(0, list(range(len(fingerprints))))] if fingerprints else []
-        places: defaultdict[int, list[int]] = defaultdict(list)
+        parts: defaultdict[int, list[int]] = defaultdict(list)
         for index, fingerprint in enumerate(fingerprints):
-            places[fingerprint[0] % self._places].append(index)
-        return list(places.items())
+            parts[fingerprint[0] % self._number].append(index)
+        return list(parts.items())
 
-    def _key(self, place: int, fingerprint: bytes) -> bytes:
-        return self._store.keys.answer(place) + fingerprint
+    def _key(self, part: int, fingerprint: bytes) -> bytes:
+        return self._store.keys.answer(part) + fingerprint
 
 
 def _checksum(value: bytes) -> bytes:

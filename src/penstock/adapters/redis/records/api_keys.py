@@ -1,5 +1,6 @@
-"""API keys in Redis, for all gateways of an installation. Every gateway that takes API keys reads it again and
-again (`auth/watch.py`); only `penstock keys` changes it.
+"""API keys in Redis, for all gateways of an installation. Every gateway that takes API keys reads them again and
+again (`auth/watch.py`); only `penstock keys` changes them.
+`roles/gateway.py` and `roles/key_store.py` make the `RedisKeys`.
 
 A record never changes once it is written. Beside it stands whether the key is revoked, which cannot be taken back.
 Each change sets a stamp, and a gateway asks for nothing but the stamp while it stays the same. The stamp is a time

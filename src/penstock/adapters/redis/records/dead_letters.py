@@ -1,5 +1,6 @@
 """Dead letters in Redis: requests that spent all their attempts, kept for people to look at. Batchers add letters
-(`cluster/letter_writer.py`); gateways show, retry and remove them for operators (`cluster/dead_letters.py`).
+(`cluster/letter_writer.py`); gateways show, retry and remove them for operators (`cluster/dead_letters.py`). Both
+get the `RedisLetters` from `records.py`.
 
 All letters are in one stream, so their ids are unique, in order, and tell the time by Redis' clock. Their number,
 bytes and time are bounded, in all and for each tenant. A tenant's oldest letters make room for its new ones

@@ -1,5 +1,5 @@
-"""Tasks that have ended, on their way from Redis to a ledger. Each gateway with a ledger runs one
-(`cluster/task_ledger.py` writes the rows).
+"""Tasks that have ended, on their way from Redis to a ledger. Each gateway with a ledger runs an `EndedTasks`
+(`cluster/gateway.py`), which `records.py` makes and which hands the rows to `cluster/task_ledger.py`.
 
     a script ends the task and adds a row ──► read ──► safe at this gateway ──► deleted
 
@@ -46,7 +46,7 @@ class EndedTasks:
         them."""
         self._store, self._chosen, self._record, self._lost = store, chosen, record, lost
         self._reader = store.blocking()
-        self._changed = asyncio.Event()
+        self._changed = asyncio.Event()  # set when another gateway may have been chosen
 
     def look_again(self) -> None:
         """Look now: which gateway is chosen may have changed."""
@@ -93,6 +93,7 @@ class EndedTasks:
                 await asyncio.sleep(_GATHER)
 
     async def _expect(self, buckets: Sequence[int]) -> None:
+        """Keep the streams of rows alive, and report rows that were dropped."""
         keys = self._store.keys
         calls = [([keys.ended(bucket), keys.crowded_out(bucket)], [_KEPT_MS]) for bucket in buckets]
         lost = sum(_good(await EXPECT.each(self._store, calls)))
@@ -117,6 +118,7 @@ class EndedTasks:
 
 
 def _good(answers: Sequence[Any]) -> Sequence[Any]:
+    """Returns the answers, or raises the first error among them."""
     for answer in answers:
         if isinstance(answer, Exception):
             raise answer

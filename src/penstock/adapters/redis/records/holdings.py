@@ -46,7 +46,7 @@ class Bounds:
         return [max(1, self.number // parts), self._bytes(store) // parts, self.share]
 
     def whole(self, store: Store) -> list[int | float]:
-        """Returns the same for things that are all in one place, even in a cluster: dead letters."""
+        """Returns number, bytes and share for dead letters, which are all on one node even in a cluster."""
         return [self.number, self._bytes(store), self.share]
 
     def _bytes(self, store: Store) -> int:
@@ -54,6 +54,7 @@ class Bounds:
         return min(self.size, int(self.of_memory * limit)) if limit else self.size
 
     def refusal(self, why: bytes, store: Store, retry_after: float) -> Refused:
+        """Returns the refusal of something for which there is no room. `why`: what the script answered."""
         said = f"{self.number_setting} is {self.number} and " if self.number_setting else ""
         said += f"{self.bytes_setting} is {self.size}"
         allowed = self._bytes(store)
@@ -65,12 +66,13 @@ class Bounds:
 def tasks(
     number: int = 100_000, size: int = 512 * MIB, share: float = 1.0, memory_limit: float = 1.0
 ) -> Bounds:
-    """`memory_limit`: the part of maxmemory that all of Penstock may use."""
+    """Returns the bounds of tasks. `memory_limit`: the part of maxmemory that all of Penstock may use."""
     part = TASKS_PART * memory_limit
     return Bounds(number, size, share, part, "tasks", "limits.max_tasks", "limits.max_task_bytes")
 
 
 def keyed(size: int = 512 * MIB, share: float = 1.0, memory_limit: float = 1.0) -> Bounds:
+    """Returns the bounds of requests with an Idempotency-Key. `memory_limit`: as in `tasks`."""
     things, part = "requests with an Idempotency-Key", KEYED_PART * memory_limit
     return Bounds(NO_BOUND, size, share, part, things, bytes_setting="idempotency.max_bytes")
 
@@ -78,6 +80,7 @@ def keyed(size: int = 512 * MIB, share: float = 1.0, memory_limit: float = 1.0) 
 def letters(
     number: int = 10_000, size: int = 64 * MIB, share: float = 1.0, memory_limit: float = 1.0
 ) -> Bounds:
+    """Returns the bounds of dead letters. `memory_limit`: as in `tasks`."""
     return Bounds(number, size, share, LETTERS_PART * memory_limit)
 
 

@@ -1,5 +1,5 @@
 """Claims of idempotency keys, over Redis: of all gateways that are asked with one key, one executes the request. A
-gateway asks with each request that has a key (`cluster/idempotency.py`).
+gateway asks with each request that has a key (`cluster/idempotency.py`); `records.py` makes the `RedisClaims`.
 
 Redis decides which gateway. That gateway claims the key, publishes the request, and says to which shard it went. If
 it dies in between, its claim runs out, and the next gateway that is asked may claim the key.
@@ -59,7 +59,8 @@ class RedisClaims:
         with guard():
             name, keys = _name(keyed), self._store.keys
             said, *rest = await self._claim([keys.task(name), *keys.held(name)], arguments)
-        # rest: ms for which the other gateway is believed, and whether its request was placed (1 or 0)
+        # If another gateway has the key, `rest` holds the ms for which it is believed, and whether its request was
+        # placed (1 or 0).
         if said == b"full":
             raise self._bounds.refusal(rest[0], self._store, retry_after)
         if said == b"held":
@@ -70,7 +71,7 @@ class RedisClaims:
         """Note that Redis has the request, and tell the gateways where somebody waits for it."""
         assert request.shard is not None
         with guard():
-            # after the first item: the mailboxes of gateways where somebody waits
+            # After its first item the answer has the mailboxes of gateways where somebody waits.
             answer = await self._place(self._names(keyed), [request.key, request.shard])
         await tell(self._post, News(_name(keyed), TaskStatus.PENDING, answer[1:]))
 
@@ -78,8 +79,9 @@ class RedisClaims:
         """Note that the request was not accepted, and tell the gateways where somebody waits for it: they may claim
         the key."""
         with guard():
-            places = [*self._names(keyed), *self._store.keys.held(_name(keyed))]
-            answer = await FORGET(self._store.commands, places, [request.key])  # the same
+            names = [*self._names(keyed), *self._store.keys.held(_name(keyed))]
+            # After its first item the answer has the mailboxes of gateways where somebody waits.
+            answer = await FORGET(self._store.commands, names, [request.key])
         await tell(self._post, News(_name(keyed), TaskStatus.PENDING, answer[1:]))
 
     def _names(self, keyed: Keyed) -> list[str]:

@@ -5,13 +5,13 @@ believe that it does. Only `idempotency.py` runs them.
                  ▲         │ FORGET            │
                  └─────────┴── its time is up ─┘                 so no key is ever stuck
 
-Its record is a task's, with more fields:
+The record of such a request is that of a task, with more fields:
 
     fingerprint   of the request for which the key stands
     asked         the id that the first client gave
     brief         ms for which the record is kept once it is over, if the outcome is a failure that a retry may mend
     until         when the gateway that claimed the key must have placed the request, in ms since the epoch
-    ends          when it must be over, in ms since the epoch
+    ends          when the request must be over, in ms since the epoch
 
 A request that is being processed counts as placed, even if its gateway died before it said so.
 """

@@ -85,7 +85,7 @@ class Share:
         return MINUTE_OVER if self.short else QUIET
 
     def is_due(self, now: Seconds, *, sweep: bool) -> bool:
-        """Whether to settle at this tick. `sweep`: this tick is one at which all tenants are looked at."""
+        """Returns whether to settle at this tick. `sweep`: this tick is one at which all tenants are looked at."""
         if self.settled_at == -inf:
             return True
         age = now - self.settled_at
@@ -112,6 +112,7 @@ class Share:
         return max(self.gap, now - self.answered, SHORTEST)
 
     def release(self, now: Seconds, *, refused: bool) -> None:
+        """Note that a request is no longer in flight. `refused`: whether it was refused after it was counted."""
         self.in_flight -= 1
         if refused:
             if self.limits.requests_per_minute is not None:

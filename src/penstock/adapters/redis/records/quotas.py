@@ -1,5 +1,6 @@
 """Quotas that many gateways keep together. Each gateway decides at once, by the allowance that Redis gave it. The
-gateway asks the limiter about every request, as it asks `core/ratelimit.py` where it is alone.
+gateway asks the `SharedLimiter` about every request, as it asks `core/ratelimit.py` where it is alone. `records.py`
+makes the limiter.
 
 A gateway lets in as many requests of a tenant as its allowance for the tenant covers. A loop in the background
 settles with Redis (`quota_script.py`): it reports what was used, and gets the next allowance. Tenants with plenty
@@ -54,7 +55,7 @@ MOST = 100  # tenants settled with one call; Redis does nothing else meanwhile, 
 
 
 class Settle(Protocol):
-    """The script; tests put another in its place."""
+    """The script that settles, as it is called. Tests use another function."""
 
     def __call__(self, client: Client, keys: Sequence[str], args: Sequence[Argument]) -> Awaitable[Any]: ...
 

@@ -1,5 +1,6 @@
 """Writes down how tasks end, and tells the gateways where somebody waits for them. A worker calls it with the
-outputs of a batch (`cluster/worker_post.py`), a batcher with what it refused or gave up (`cluster/dispatch.py`)."""
+outputs of a batch (`cluster/worker_post.py`), a batcher with what it refused or gave up (`cluster/dispatch.py`).
+`records.py` makes the `RedisEndings`; `tasks.py` and `idempotency.py` use `tell`."""
 
 import asyncio
 import logging

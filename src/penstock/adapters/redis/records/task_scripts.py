@@ -9,9 +9,9 @@ The fields of a task's record:
     id, tenant, tier, key, model, status
     created, changed    ms since the epoch
     keep                ms for which the record is kept once the task is over
-    shard               the shard that its request went to
-    held                the bytes that it counts for in the books (`holdings.py`)
-    letter              the dead letter that it was made to retry
+    shard               the shard that the task's request went to
+    held                the bytes that the task counts for in the books (`holdings.py`)
+    letter              the dead letter that the task was made to retry
     and at the end output and execution, or code, message and details; and lasting (see `_END`)
 
 A task with an Idempotency-Key has more fields (`idempotency_scripts.py`).

@@ -1,5 +1,5 @@
 """The records of tasks at one gateway: a task that is accepted here can be fetched and cancelled at every gateway.
-A gateway's `cluster/tasks.py` calls it.
+`records.py` makes the `RedisTasks`, and a gateway's `cluster/tasks.py` calls it.
 
 The records are in Redis, which forgets them when they have been kept long enough. The caller creates a task before
 its request is published, then says to which shard it went, or forgets the task if publishing failed.
@@ -31,6 +31,7 @@ class RedisTasks:
         self._store, self._box, self._post, self._ttl = store, box, post, ttl
         self._bounds = bounds or tasks()
         self._look = Gathered(WATCH, store)
+        # By task, those who wait here for its end.
         self._pollers: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
 
     async def create(
@@ -54,9 +55,9 @@ class RedisTasks:
             letter,
         )  # fmt: skip
         name, keys = task_name(request.tenant, request.request_id), self._store.keys
-        places = [keys.task(name), keys.watch(name), *keys.held(name)]
+        names = [keys.task(name), keys.watch(name), *keys.held(name)]
         with guard():
-            created = await CREATE(self._store.commands, places, arguments)
+            created = await CREATE(self._store.commands, names, arguments)
         if isinstance(created, bytes):
             raise self._bounds.refusal(created, self._store, retry_after)
         if not created:

@@ -1,5 +1,6 @@
-"""The settings of a gRPC endpoint, and its URL taken apart. `roles/backends.py` makes them of the configuration,
-and the backend (`backends/grpc.py`) is made with them."""
+"""The settings of a gRPC endpoint, and its URL taken apart. `roles/backends.py` makes the settings of the
+configuration, and the backend (`backends/grpc.py`) takes its URL apart itself. To make settings reads the files of
+certificates."""
 
 import re
 from collections.abc import Mapping
@@ -15,18 +16,18 @@ _KEY = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)")
 
 
 @dataclass(frozen=True, slots=True)
-class GrpcShape:
-    """`[models.NAME.grpc]` in config."""
+class GrpcSettings:
+    """What `[models.NAME.grpc]` in the configuration says. Raises UserMistake if a part of it is wrong."""
 
     input_name: str = ""  # of the one BYTES tensor that holds the inputs; empty: the model's only one
     output_name: str = ""  # of the tensor that holds the outputs; empty: the only one in the response
     shape: Literal["auto", "[n]", "[n,1]"] = "auto"  # of the inputs; auto: as the model describes itself
     version: str = ""  # of the model to ask for; empty: the server's choice
     headers: Mapping[str, str] = field(default_factory=dict)  # `env:NAME`, `Bearer env:NAME` name a variable
-    ca_file: str = ""
+    ca_file: str = ""  # this file and the next two are those of `credentials.Certificates`
     client_certificate: str = ""
     client_key: str = ""
-    server_name: str = ""  # the name in its certificate; empty: the host
+    server_name: str = ""  # the name in the endpoint's certificate; empty: the host
     max_response: int = 64 * 1024 * 1024  # bytes
 
     def __post_init__(self) -> None:
@@ -52,6 +53,7 @@ class GrpcTarget:
 
     @classmethod
     def parse(cls, url: str) -> "GrpcTarget":
+        """Takes a URL apart. Raises UserMistake."""
         match = _URL.fullmatch(url)
         if match is None:
             raise UserMistake(f"{url!r} is not an endpoint: write it as grpc://host:port/model")

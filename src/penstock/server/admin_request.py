@@ -1,5 +1,5 @@
 """One request to the admin plane and its answer, between our edge and the ASGI application. `admin_plane.py` makes
-an `Exchange` for each.
+an `AdminRequest` for each.
 
 Most answers are sent whole. One that comes in parts, such as a stream of events, is sent part by part over HTTP/1.1
 (all that the admin plane speaks), and ends with its connection. If its client leaves, or takes nothing for a while,
@@ -17,19 +17,22 @@ from penstock.edge.caller import Caller, Parts
 from penstock.edge.http1 import Connection
 
 
-class Exchange:
+class AdminRequest:
+    """A request that the ASGI application answers."""
+
     def __init__(self, app: ASGIApp, caller: Caller, scope: MutableMapping[str, Any], body: bytes) -> None:
         self._app, self.caller, self._scope, self._body = app, caller, scope, body
         # Done once the answer is ready, or has begun to come in parts: a stream is not work in hand.
         self.in_hand: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._status = 500
-        self._fields: list[tuple[str, str]] = []
-        self._parts: list[bytes] = []
+        self._fields: list[tuple[str, str]] = []  # the header fields of the answer
+        self._parts: list[bytes] = []  # of an answer that is sent whole
         self._sent: Parts | None = None  # where parts go, once they have begun to
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None  # the task that runs the application
 
     @property
     def begun(self) -> bool:
+        """Whether parts of the answer have been sent."""
         return self._sent is not None
 
     async def run(self) -> None:
@@ -40,11 +43,12 @@ class Exchange:
             self.caller.respond(Answer(self._status, self._fields, b"".join(self._parts)))
 
     def left(self) -> None:
-        """The client has gone while parts were sent to it."""
+        """Called by the connection when its client has gone while parts were sent to it."""
         if self._task is not None:
             self._task.cancel()
 
     def end(self) -> None:
+        """Ends an answer that came in parts. The request is no longer in hand."""
         if self._sent is not None:
             self._sent.end(b"")
         if not self.in_hand.done():
