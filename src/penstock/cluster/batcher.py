@@ -238,7 +238,7 @@ class BatcherMember(Member):
                 outcome = message.failure or Result(
                     delivered=message.count, version=message.version, executed=message.executed,
                     padding=message.padding, held_up=self._watchdog.held_up(pump, message),
-                    failures=message.failures,
+                    failures=message.failures, pressure=message.pressure,
                 )  # fmt: skip
                 pump.finished(WorkerId(message.slot), message.batch_id, outcome)
 

@@ -147,6 +147,9 @@ class RemoteDock:
         self, worker: WorkerId, batch_id: int, outcome: Result | Failure, *, at_once: bool = False
     ) -> None:
         berth = self._berths[worker]
+        if berth.order is None and berth.waiting and berth.waiting[0][1].id == batch_id:
+            # It was handed ahead, and the slot has ended it in the same turn of the loop as the one before.
+            self._begin(berth, berth.waiting.popleft())
         if berth.order is None or berth.order[1].id != batch_id:
             return
         (message, batch), berth.order = berth.order, None
