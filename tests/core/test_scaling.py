@@ -250,6 +250,20 @@ def test_what_is_there_at_the_beginning_is_brought_within_the_bounds() -> None:
     assert Scaler(ScalingRules(most=4), 9, 0.0).wanted == 4
 
 
+def test_a_pod_that_is_pending_for_hours_beside_workers_that_are_started_anew_says_nothing_of_starts() -> (
+    None
+):
+    scaler = Scaler(ScalingRules(most=3), 2, 0.0)
+    for second in range(1, 2 * 3600):
+        away = second % 600 < 60  # one of the two that run is started anew
+        scaler.look(Seen(200.0, 0.0, 1 if away else 2, ONE, 10.0), float(second))
+    assert (scaler.wanted, scaler.starting) == (3, 1)
+    assert not scaler.starts.measured
+    scaler.look(Seen(200.0, 0.0, 3, ONE, 10.0), 2 * 3600.0)
+    assert scaler.starting == 0
+    assert scaler.starts.seconds == 30.0  # what is believed
+
+
 def test_what_was_added_and_removed_is_counted() -> None:
     some = fleet(1, most=20)
     some.run(60, arrived=350)
