@@ -12,6 +12,7 @@ from penstock.config import Autoscaler
 from penstock.errors import Overloaded
 from penstock.ports.scaling import NotScaled
 from penstock.testing import Recorder, run_virtual
+from penstock.words.announcements import ModelAnnouncement
 
 # A minute of virtual time is a second of a test: so the waits are short here, and the rules are the same.
 QUICK = Autoscaler(minimum=1, maximum=4, fast=1.0, slow=2.0, cool_down=4.0, idle=6.0, start=1.0, drain=1.0)
@@ -265,6 +266,42 @@ def test_workers_of_other_models_are_left_alone() -> None:
         await load(town, 1.5 * ONE, 6.0)
         assert hand.told == [1]  # one, to announce it
         assert scaler.describe().models == {}
+        await scaler.stop()
+        await town.stop()
+
+    run_virtual(body())
+
+
+def test_a_model_that_nobody_asks_for_does_not_keep_the_workers_of_the_others() -> None:
+    """It was announced once, and is run no more: an announcement stays for good."""
+
+    async def body() -> None:
+        town = await town_of_one()
+        scaler = await autoscaler(town, Supervisor(town))
+        askers = await load(town, 1.5 * ONE, 8.0, timeout=30.0)
+        assert len(town.workers) >= 3
+        await town.gateways[0].registry.announce_model("retired", ModelAnnouncement())
+        askers += await load(town, 0.1 * ONE, 30.0)
+        assert scaler.describe().models["retired"].wanted == 1
+        assert len(town.workers) == 1
+        assert all(reply.failure is None for reply in await replies(askers))
+        await scaler.stop()
+        await town.stop()
+
+    run_virtual(body())
+
+
+def test_a_model_that_is_not_announced_any_more_counts_no_more() -> None:
+    async def body() -> None:
+        town = await town_of_one()
+        scaler = await autoscaler(town, Supervisor(town))
+        await town.gateways[0].registry.announce_model("removed", ModelAnnouncement())
+        await asyncio.sleep(2.0)
+        assert set(scaler.describe().models) == {"double", "removed"}
+        assert isinstance(scaler.registry.models, dict)
+        del town.bus._registry.models["removed"], scaler.registry.models["removed"]
+        await asyncio.sleep(2.0)
+        assert set(scaler.describe().models) == {"double"}
         await scaler.stop()
         await town.stop()
 

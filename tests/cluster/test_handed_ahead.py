@@ -7,6 +7,8 @@ import pytest
 from town import SECONDS, Town, doubled, replies, right_answer
 
 from penstock.cluster.borrowing import HELD
+from penstock.core.ahead import EASY
+from penstock.runtime.slot import FULL
 from penstock.testing import Answer, run_virtual
 from penstock.types import Batch, Outcome
 
@@ -87,6 +89,25 @@ def test_a_worker_that_leaves_under_full_load_is_handed_nothing_more() -> None:
         assert {each.outcome for each in answers} == {Outcome.SUCCESS}
         assert sum(len(backend.batches) for backend in town.backends[:2]) == done
         assert not staying.why_not_ready()
+        await town.stop()
+
+    run_virtual(body())
+
+
+def test_a_worker_that_says_it_is_rather_full_is_handed_none_ahead() -> None:
+    async def body() -> None:
+        def rather_full(batch: Batch) -> Answer:
+            return replace(doubled(batch), pressure=(EASY + FULL) / 2)
+
+        town = Town(script=rather_full)
+        gateway = await town.add_gateway()
+        await town.add_batcher()
+        await town.add_worker()
+        await town.settle_down()
+        number = 4 * ROUNDS * BATCH
+        answers = await replies([town.send(gateway, each) for each in range(number)])
+        assert {each.outcome for each in answers} == {Outcome.SUCCESS}
+        assert not any(batch.ahead for backend in town.backends for batch in backend.batches)
         await town.stop()
 
     run_virtual(body())

@@ -148,6 +148,29 @@ def test_while_nobody_knows_what_a_worker_does_nothing_changes() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("rules", sorted(RULES))
+def test_of_a_model_that_nobody_asks_for_no_more_than_the_least_is_kept_though_its_rate_is_unknown(
+    rules: str,
+) -> None:
+    some = fleet(8, most=8, least=2, rules=rules)
+    for _ in range(4 * 3600):
+        told = some.look(rate_of_one=0.0)
+    assert told.wanted == 2
+
+
+def test_while_somebody_asks_for_a_model_of_unknown_rate_or_waits_for_it_nothing_is_removed() -> None:
+    for arrived, waiting in ((1.0, 0.0), (0.0, 1.0)):
+        some = fleet(8, most=8, cool_down=100.0)
+        for second in range(1981):
+            asks = second % 99 == 0
+            some.look(arrived * asks, waiting * asks, rate_of_one=0.0)
+        assert set(some.counts) == {8}
+        assert {some.look(rate_of_one=0.0).wanted for _ in range(99)} == {8}
+        assert some.look(rate_of_one=0.0) == (
+            7, "nobody has asked for 100 s, and nobody knows yet what one worker does",
+        )  # fmt: skip
+
+
 # ---- classic -----------------------------------------------------------------------------------------------
 
 
@@ -225,6 +248,20 @@ def test_what_is_there_at_the_beginning_is_brought_within_the_bounds() -> None:
     scaler = Scaler(ScalingRules(least=2, most=4), 0, 0.0)
     assert (scaler.wanted, scaler.starting, scaler.starts.next_in(0.0)) == (2, 2, 30.0)
     assert Scaler(ScalingRules(most=4), 9, 0.0).wanted == 4
+
+
+def test_a_pod_that_is_pending_for_hours_beside_workers_that_are_started_anew_says_nothing_of_starts() -> (
+    None
+):
+    scaler = Scaler(ScalingRules(most=3), 2, 0.0)
+    for second in range(1, 2 * 3600):
+        away = second % 600 < 60  # one of the two that run is started anew
+        scaler.look(Seen(200.0, 0.0, 1 if away else 2, ONE, 10.0), float(second))
+    assert (scaler.wanted, scaler.starting) == (3, 1)
+    assert not scaler.starts.measured
+    scaler.look(Seen(200.0, 0.0, 3, ONE, 10.0), 2 * 3600.0)
+    assert scaler.starting == 0
+    assert scaler.starts.seconds == 30.0  # what is believed
 
 
 def test_what_was_added_and_removed_is_counted() -> None:

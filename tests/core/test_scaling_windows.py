@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.scaling.starts import Starts
+from penstock.core.scaling.starts import REMEMBERED, TOO_LONG, Starts
 from penstock.core.scaling.windows import FEW, Held, Peak, Scatter, Window
 
 
@@ -76,7 +76,7 @@ def test_a_condition_holds_since_it_began_and_from_anew_after_a_break() -> None:
 
 
 def test_a_start_takes_as_long_as_the_last_ones_did() -> None:
-    starts = Starts(30.0)
+    starts = Starts(30.0, 2)
     assert (starts.seconds, starts.measured, starts.next_in(0.0)) == (30.0, False, None)
     starts.look(2, 0.0)
     starts.asked(2, 0.0)
@@ -88,10 +88,80 @@ def test_a_start_takes_as_long_as_the_last_ones_did() -> None:
 
 
 def test_a_worker_that_dies_and_comes_back_is_no_start() -> None:
-    starts = Starts(30.0)
+    starts = Starts(30.0, 2)
     for now, ready in ((0.0, 2), (1.0, 1), (2.0, 2)):
         starts.look(ready, now)
     assert not starts.measured
+
+
+def test_nor_is_it_one_while_another_worker_starts() -> None:
+    """A pod was pending for two hours, and a worker beside it was started anew meanwhile."""
+    starts = Starts(30.0, 2)
+    starts.look(2, 0.0)
+    starts.asked(1, 0.0)
+    for now, ready in ((7200.0, 1), (7260.0, 2)):
+        starts.look(ready, now)
+    assert not starts.measured
+    assert starts.next_in(7260.0) == 0.0  # it is late, and not called off
+
+
+def test_nor_if_it_was_away_already_when_another_was_asked_for() -> None:
+    starts = Starts(30.0, 2)
+    starts.look(2, 0.0)
+    starts.look(1, 10.0)
+    starts.asked(1, 20.0)
+    starts.look(2, 25.0)
+    assert not starts.measured
+    starts.look(3, 60.0)
+    assert starts.seconds == 40.0
+
+
+def test_workers_that_were_there_before_the_first_look_are_no_starts() -> None:
+    starts = Starts(30.0, 3)
+    starts.asked(2, 0.0)
+    starts.look(3, 1.0)
+    assert not starts.measured
+    starts.look(5, 21.0)
+    assert starts.seconds == 21.0
+
+
+def test_a_start_is_measured_though_more_workers_were_there_once() -> None:
+    starts = Starts(30.0, 8)
+    starts.look(8, 0.0)
+    starts.asked(-6, 10.0)
+    starts.look(2, 12.0)
+    starts.asked(1, 15.0)
+    starts.look(3, 35.0)
+    assert starts.seconds == 20.0
+
+
+def test_what_took_far_longer_than_a_start_may_is_not_measured() -> None:
+    starts = Starts(30.0, 1)
+    starts.look(1, 0.0)
+    starts.asked(2, 0.0)
+    starts.look(2, 30.0 * TOO_LONG)
+    assert starts.seconds == 30.0 * TOO_LONG  # what was believed may have been far off
+    starts = starts_of(20.0)
+    starts.asked(1, 100.0)
+    starts.look(REMEMBERED + 1, 100.0 + 31.0 * TOO_LONG)
+    assert starts.seconds == 20.0
+    assert starts.next_in(10_000.0) is None
+
+
+def starts_of(seconds: float) -> Starts:
+    """After as many starts as are remembered, each of which took so long."""
+    starts = Starts(30.0)
+    starts.asked(REMEMBERED, 0.0)
+    starts.look(REMEMBERED, seconds)
+    return starts
+
+
+def test_a_model_that_has_enough_workers_for_another_model_s_sake_waits_for_none() -> None:
+    starts = Starts(30.0, 1)
+    starts.look(8, 0.0)
+    starts.asked(2, 0.0)
+    starts.look(8, 1.0)
+    assert (starts.measured, starts.next_in(1.0)) == (False, None)
 
 
 def test_the_latest_starts_are_called_off_first() -> None:

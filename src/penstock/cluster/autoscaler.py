@@ -107,6 +107,8 @@ class AutoscalerMember(Member):
     def _decide(self) -> None:
         now, before = self._clock(), self._wanted
         assert before is not None
+        for gone in self._scalers.keys() - self._seen.keys():  # a model that is not announced any more
+            del self._scalers[gone]
         for model, seen in self._seen.items():
             if model not in self._scalers:
                 self._scalers[model] = Scaler(self._rules, self._present, now)

@@ -18,9 +18,10 @@ from penstock.cluster.batched_models import BatchedModels
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.letter_writer import LetterWriter
 from penstock.cluster.member import Member
+from penstock.cluster.staying import zones_that_batch
 from penstock.cluster.watchdog import Watchdog
 from penstock.cluster.workers_seen import WorkersSeen
-from penstock.cluster.zones import is_zoned, loans_of, zones_of
+from penstock.cluster.zones import is_zoned, loans_of
 from penstock.config import Config
 from penstock.core.queued import Queued, Sealed
 from penstock.errors import StoreDown
@@ -65,9 +66,11 @@ class BatcherMember(Member):
         self._observer = Observers(observer, self._letters)
         self._shards = shards.number
         self._tiers = len(config.tiers.levels)
-        self._batchers: set[str] = set()  # the batchers that were there when we last looked
+        self._staying = self.staying("batchers")
+        self._batchers: set[str] = set()  # the batchers that were there to stay when we last looked
         self._zoned = False  # whether there were several zones when we last looked
-        self.leases = shards.leases(self.name, self.alive("batchers"), self._zone_of)
+        # The shards are dealt out to those who stay. What is pending is taken from none but the dead.
+        self.leases = shards.leases(self.name, self._staying, self._zone_of)
         self.intake = shards.intake(self.name, clock, self.leases, self.alive("batchers"), Queued)
         self.dispatcher = Dispatcher(bus.post, records.endings, self.name, clock)
         self._models = BatchedModels(
@@ -102,6 +105,8 @@ class BatcherMember(Member):
 
     async def begin(self) -> None:
         self._look_around()
+        if self._retired:  # it was told to drain before it had started, and takes no shards
+            await self._give_back_shards()
         self._observer.start()
         self.loops.keep("the dispatcher", self.dispatcher.run)
         self.loops.keep("the dead letters", self._letters.run)
@@ -121,7 +126,7 @@ class BatcherMember(Member):
         self._models.look(self.registry.models)
         self._look_at_workers()
         self._workers.miss()
-        batchers = set(self.registry.members["batchers"])
+        batchers = self._staying()
         if batchers != self._batchers:
             self._batchers = batchers
             self.leases.batchers_changed()
@@ -141,7 +146,7 @@ class BatcherMember(Member):
 
     def _take_share(self) -> None:
         """Work out which part of the requests of our zone comes here, by the shards that we lease."""
-        zones = {*zones_of(self.registry, "batchers"), self.zone}
+        zones = {*zones_that_batch(self.registry), self.zone}
         home = shards_at_home(self._shards, zones, self.zone)
         self._models.take_share(min(1.0, len(self.leases.owned) / len(home)))
 
@@ -233,7 +238,7 @@ class BatcherMember(Member):
                 outcome = message.failure or Result(
                     delivered=message.count, version=message.version, executed=message.executed,
                     padding=message.padding, held_up=self._watchdog.held_up(pump, message),
-                    failures=message.failures,
+                    failures=message.failures, pressure=message.pressure,
                 )  # fmt: skip
                 pump.finished(WorkerId(message.slot), message.batch_id, outcome)
 
@@ -248,7 +253,7 @@ class BatcherMember(Member):
         try:
             async with asyncio.timeout(seconds):
                 self._models.drain()
-                await self._give_back_shards()
+                await asyncio.gather(self.say_goodbye(), self._give_back_shards())
                 await self.intake.release()
                 await self.dispatcher.flush()
         except TimeoutError:

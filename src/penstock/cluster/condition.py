@@ -8,6 +8,7 @@ from itertools import chain
 
 from msgspec import Struct, structs
 
+from penstock.cluster.staying import staying
 from penstock.ports.registry import Registry
 from penstock.runtime.condition import (
     DEGRADED,
@@ -102,9 +103,9 @@ def _rows(said: WorkerHeartbeat, age: float, *, offline: bool) -> list[WorkerRow
 
 
 def condition_of(registry: Registry) -> str:
-    """The condition of the installation. If a model has no worker at all, that makes it only degraded, since the
-    other models are served."""
-    if not registry.members["batchers"]:
+    """The condition of the installation. Without a batcher that stays nothing is served. If a model has no worker,
+    that makes it only degraded, since the other models are served."""
+    if not staying(registry, "batchers"):
         return UNHEALTHY
     models = health_of(registry).models.values()
     if not any(model.workers_healthy for model in models):

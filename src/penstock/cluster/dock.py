@@ -13,12 +13,17 @@ the first is done.
 A batcher whose batch a slot runs may hand it the next one ahead (`core.ahead`). The slot gets it at once, so that
 its backend can read it, and does not enter the line in between. If it has, because the batch came too late, it
 leaves the line again.
+
+Each batcher numbers its batches for itself, so two of them may have the same number. The dock gives each batch that
+arrives a number of its own, by which the slot and its backend know it. What a slot has it runs; so a batch is sent
+back only if the slot never had it, or has let go of it.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
+from itertools import count
 from typing import Protocol
 
 from penstock.errors import BackendUnavailable, StoreDown
@@ -97,6 +102,7 @@ class RemoteDock:
         self._observer = observer
         self._clock = clock
         self._berths: dict[WorkerId, _Berth] = {}
+        self._numbers = count(1)  # for the batches that arrive
         self._errands = Loops()  # what is told to others, or to the line, without waiting for it
         self._ended = asyncio.Event()  # set when a batch has ended, well or not
         self._again = asyncio.Event()  # set when free slots are to enter the line again now
@@ -127,24 +133,29 @@ class RemoteDock:
         if berth.order is not None:  # the slot was given the batch, and never began it
             order, berth.order = berth.order, None
             self._soon(self._tell(order[0], NOT_HERE, 0.0))
-        self._refuse_waiting(berth)
+        self._refuse(berth.waiting)
+        berth.waiting.clear()
 
     def loading(self, worker: WorkerId, takes: float | None) -> None:
         """Note that the slot loads. The batchers hear of it by the worker's next heartbeat; whatever arrives
-        until it is ready goes back."""
+        until it is ready goes back. What the slot was handed ahead it runs when it has loaded."""
         berth = self._berths[worker]
         berth.ready = False
-        self._refuse_waiting(berth)
+        handed = [order for order in berth.waiting if order[1].ahead]
+        self._refuse(order for order in berth.waiting if not order[1].ahead)
+        berth.waiting = deque(handed)
 
-    def _refuse_waiting(self, berth: _Berth) -> None:
-        for order in berth.waiting:
+    def _refuse(self, orders: Iterable[_Order]) -> None:
+        for order in orders:
             self._soon(self._tell(order[0], NOT_HERE, 0.0))
-        berth.waiting.clear()
 
     def finished(
         self, worker: WorkerId, batch_id: int, outcome: Result | Failure, *, at_once: bool = False
     ) -> None:
         berth = self._berths[worker]
+        if berth.order is None and berth.waiting and berth.waiting[0][1].id == batch_id:
+            # It was handed ahead, and the slot has ended it in the same turn of the loop as the one before.
+            self._begin(berth, berth.waiting.popleft())
         if berth.order is None or berth.order[1].id != batch_id:
             return
         (message, batch), berth.order = berth.order, None
@@ -186,6 +197,7 @@ class RemoteDock:
         if berth is None or not berth.ready or (order.ahead and self.draining):
             self._soon(self._tell(order, NOT_HERE, 0.0))
             return
+        batch.id = next(self._numbers)
         # The slot runs batches in the order in which it gets them, so it gets none before one that waits here.
         batch.ahead = order.ahead and berth.order is not None and not berth.waiting
         if berth.order is None:

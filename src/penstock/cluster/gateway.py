@@ -23,9 +23,9 @@ from penstock.cluster.gateway_room import GatewayRoom
 from penstock.cluster.idempotency import KeyedDesk
 from penstock.cluster.inquiries import Inquiries
 from penstock.cluster.member import Member
+from penstock.cluster.staying import zones_that_batch
 from penstock.cluster.task_ledger import Ledger, TaskLedger, writes_for_all
 from penstock.cluster.tasks import TaskDesk
-from penstock.cluster.zones import zones_of
 from penstock.config import Config
 from penstock.from_config.sharing import memory_of
 from penstock.from_config.tiers import limits_by_rank, tenants, tier_names
@@ -163,7 +163,7 @@ class GatewayMember(Member):
 
     def _prefer_home(self) -> None:
         """Send requests to the batchers of our zone, if there are any."""
-        home = shards_at_home(self._shards, zones_of(self.registry, "batchers"), self.zone)
+        home = shards_at_home(self._shards, zones_that_batch(self.registry), self.zone)
         if home != self._home:
             self._home = home
             self.publisher.prefer(home)

@@ -12,6 +12,7 @@ from math import inf
 
 from penstock.cluster.gateway_room import GatewayRoom
 from penstock.cluster.no_worker import NoWorker
+from penstock.cluster.staying import staying
 from penstock.errors import Overloaded, Refused, StoreDown, Unacceptable
 from penstock.ports.registry import Registry
 from penstock.ports.shards import Publisher
@@ -44,9 +45,9 @@ class GatewayAdmission:
         self._last_batcher_left = -inf  # when it was first seen that no batcher was there any more
 
     def look(self, now: float) -> None:
-        """Look at which batchers are there, and which models are without a worker for a while."""
+        """Look at whether a batcher takes requests, and which models are without a worker for a while."""
         self._no_worker.look(now)
-        had, self._has_batcher = self._has_batcher, bool(self._registry.members["batchers"])
+        had, self._has_batcher = self._has_batcher, bool(staying(self._registry, "batchers"))
         if had and not self._has_batcher:
             self._last_batcher_left = now
 

@@ -16,6 +16,7 @@ from msgspec.structs import asdict
 
 from penstock.cluster.condition import all_worker_rows, condition_of, health_of
 from penstock.cluster.lookout import Lookout
+from penstock.cluster.staying import staying
 from penstock.config import Config
 from penstock.errors import StoreDown
 from penstock.gauges import ServerGauges, StoreGauges
@@ -175,6 +176,13 @@ class Member:
         """Say from now on that this process is not ready, since it is about to end."""
         self._retired = True
 
+    async def say_goodbye(self) -> None:
+        """Send a last heartbeat now, which says that this process leaves. If it is lost, the next one says so."""
+        try:
+            await self.registry.beat()
+        except Exception as error:
+            log.warning("could not say good-bye", extra={"error": str(error)})
+
     async def leave(self) -> None:
         """Leave the registry, so that others know at once that this process has gone."""
         try:
@@ -230,5 +238,9 @@ class Member:
         )
 
     def alive(self, kind: Kind) -> Callable[[], set[str]]:
-        """Returns a function that names the members of this kind that are there."""
+        """Returns a function that names the members of this kind that are there, those that drain included."""
         return lambda: set(self.registry.members[kind])
+
+    def staying(self, kind: Kind) -> Callable[[], set[str]]:
+        """Returns a function that names the members of this kind that are there and do not drain."""
+        return lambda: staying(self.registry, kind)

@@ -151,12 +151,12 @@ class WorkerMember(Member):
         return self._slots.in_flight
 
     async def drain(self, seconds: float) -> bool:
-        """Finish what is in hand. The registry tells the batchers that this worker leaves. A batch that is already
-        on its way is still done."""
+        """Finish what is in hand. The registry tells the batchers that this worker leaves; if they do not hear it,
+        the slots are out of the line all the same. A batch that is already on its way is still done."""
         docks = self._slots.docks.values()
         try:
             async with asyncio.timeout(seconds):
-                await asyncio.gather(self._say_goodbye(), *(dock.drain() for dock in docks))
+                await asyncio.gather(self.say_goodbye(), *(dock.drain() for dock in docks))
                 await asyncio.sleep(2 * self.bus.heartbeat)
                 await asyncio.gather(*(dock.drain() for dock in docks))
         except TimeoutError:
@@ -165,14 +165,6 @@ class WorkerMember(Member):
             log.error("the slots could not be drained", exc_info=error)
             return False
         return True
-
-    async def _say_goodbye(self) -> None:
-        """Send a last heartbeat, which says that this worker leaves. If it is lost, the slots are out of the line
-        all the same."""
-        try:
-            await self.registry.beat()
-        except Exception as error:
-            log.warning("could not say good-bye", extra={"error": str(error)})
 
     async def leave(self) -> None:
         """Leave the registry. What the docks still have to tell is sent meanwhile, or not at all."""

@@ -77,7 +77,7 @@ class WorkerPost:
             ]
             message = Finished(
                 batch.slot, batch.batch_id, len(outcome.outputs), seconds, outcome.version,
-                executed=outcome.executed, failed=failed, padding=outcome.padding,
+                executed=outcome.executed, failed=failed, padding=outcome.padding, pressure=outcome.pressure,
             )  # fmt: skip
         await self._send([(batch.batcher, encode(message))])
 

@@ -34,5 +34,5 @@ class Dock(Protocol):
         self, worker: WorkerId, batch_id: int, outcome: Result | Failure, *, at_once: bool = False
     ) -> None:
         """The slot's batch is over. `at_once`: the slot can take the next one now. Otherwise it may call `gone`
-        before the loop turns."""
+        before the loop turns. In either case it may end before that what it has been handed already."""
         ...

@@ -206,6 +206,7 @@ class Finished(Struct, array_like=True, tag="x"):
     failed: list[ItemFailure] = []
     padding: Count = 0  # inputs that were repeated to fill the batch; `executed` counts them
     retry_after: Amount | None = None  # how long a busy endpoint wants no batch, in seconds
+    pressure: Amount = 0.0  # how full the backend says it is, as `Result.pressure`
 
     @property
     def failure(self) -> Failure | None:

@@ -7,6 +7,8 @@
   time that a start takes. A burst such as there were many of late is explained by chance.
 - A full batch for each worker is no backlog: that is the batch which is about to go.
 - `wanted` is a level. Workers that are starting are in it already, so nobody is asked for twice.
+- While nobody knows what one worker does, nothing changes; but the least is enough once nobody has asked for the
+  whole cool-down.
 - What is too few is put right at once. What is too many is removed only if fewer were enough for the whole
   cool-down, and would have been though chance had been against us.
 """
@@ -28,6 +30,8 @@ class Predicted:
 
     def __init__(self, rules: ScalingRules) -> None:
         self._target, self._drain, self._cool_down = rules.target, rules.drain, rules.cool_down
+        self._least = rules.least
+        self._asked: Seconds | None = None  # when somebody last asked or waited; at first, when looking began
         self._fast, self._half = Window(rules.fast), Window(rules.fast / 2)
         self._slow = Window(rules.slow)
         self._scatter = Scatter(rules.fast)
@@ -36,9 +40,11 @@ class Predicted:
     def decide(self, seen: Seen, wanted: int, now: Seconds, changed: Seconds, start: Seconds) -> Decision:
         for window in (self._fast, self._half, self._slow, self._scatter):
             window.add(seen.arrived, now)
+        if self._asked is None or seen.arrived > 0 or seen.waiting > 0:
+            self._asked = now
         one = seen.rate_of_one * self._target
         if one <= 0.0:
-            return Decision(wanted, "nobody knows yet what one worker does: no batch has been seen")
+            return self._unknown(wanted, now - self._asked)
         rate = self._arrivals(now, start)
         backlog = max(0.0, seen.waiting - max(1, seen.ready) * seen.batch)
         behind = backlog / (self._drain * one)
@@ -58,6 +64,13 @@ class Predicted:
         if now - changed < self._cool_down:
             return Decision(wanted, f"{why}; the last change was less than {self._cool_down:g} s ago")
         return Decision(peak, f"{why}, and never more than {peak} in the last {self._cool_down:g} s")
+
+    def _unknown(self, wanted: int, unasked: Seconds) -> Decision:
+        """What to do while nobody knows what one worker does. `unasked`: for how long nobody has asked."""
+        if unasked < self._cool_down:
+            return Decision(wanted, "nobody knows yet what one worker does: no batch has been seen")
+        why = f"nobody has asked for {unasked:,.0f} s, and nobody knows yet what one worker does"
+        return Decision(self._least, why)
 
     def _at_most(self, now: Seconds) -> float:
         """The mean of the arrivals a second, and what chance may have taken from it."""

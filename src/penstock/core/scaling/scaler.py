@@ -34,7 +34,7 @@ class Scaler:
         """`present`: how many workers there are already, or are about to be."""
         self._rules = rules
         self._rule: Rule = RULES[rules.rules](rules)
-        self.starts = Starts(rules.start)
+        self.starts = Starts(rules.start, present)
         self._changed = now
         self._asked = now  # when somebody last asked for the model
         self.wanted = max(rules.least, min(rules.most, present))
