@@ -9,7 +9,7 @@ import pytest
 from command_line import Typed, typed
 from up_kit import Started, started
 
-from own_ports import free_port, free_ports
+from own_ports import free_ports
 from redis_servers import redis_server
 
 __all__ = ["typed"]
@@ -81,14 +81,21 @@ def test_a_slip_is_told_before_anything_is_started(typed: Typed, words: list[str
 
 
 @pytest.mark.usefixtures("workplace")
-@pytest.mark.parametrize(("flag", "told"), [("--port", "--port or --host"), ("--admin-port", "--admin-port")])
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        ("--port", "--port or --host"),
+        ("--admin-port", "--admin-port"),
+        ("--grpc-port", "--grpc-port or --host"),
+    ],
+)
 def test_a_port_in_use_is_told_with_the_option_that_changes_it(
     typed: Typed, taken_port: int, flag: str, told: str
 ) -> None:
     """It is the second gateway's."""
-    other = {"--port": "--admin-port", "--admin-port": "--port"}[flag]
-    first = str(taken_port - 1)
-    code, _, err = typed("up", "app.py:batchstring", "-g", "2", flag, first, other, str(free_port()))
+    others = {"--port", "--admin-port"} - {flag}
+    free = [word for other in sorted(others) for word in (other, str(free_ports(6)))]
+    code, _, err = typed("up", "app.py:batchstring", "-g", "2", flag, str(taken_port - 1), *free)
     assert code == 2
     (line,) = err.splitlines()
     assert (

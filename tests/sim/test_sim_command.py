@@ -199,6 +199,8 @@ def test_the_figures_go_to_a_file(tmp_path: Path) -> None:
         (["--service", "1s", "--tiers-order", "mixed"], "--tiers-order"),
         (["--service", "1s", "--json", "nowhere/out.json"], "no folder"),
         (["--service", "1s", "--json", "/"], "cannot write /"),
+        (["--service", "1s", "--cells", "--json", "/"], "cannot write /"),
+        (["--service", "10ms", "--workers", "2", "--zones", "2", *SHORT, "--json", "/"], "cannot write /"),
         (["--config", "nowhere.toml"], "nowhere.toml"),
     ],
 )

@@ -1,7 +1,6 @@
 """`penstock sim`: plays the server's own decisions in virtual time and prints the results. `sim/` plays; no server
 takes part. `sim_autoscale.py`, `sim_zones.py` and `sim_cells.py` have the parts for those options."""
 
-import json as json_format
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -13,6 +12,7 @@ import typer
 from rich.console import Console
 
 from penstock.bench.options import parse_clients
+from penstock.cli.json_file import write_json
 from penstock.cli.options import seconds_of
 from penstock.cli.progress import Line
 from penstock.cli.sim_autoscale import chosen_rules, compared, scaling_options, shown
@@ -251,17 +251,8 @@ def _only(models: list[str], chosen: str | None) -> str:
 
 
 def _write(findings: Mapping[str, Finding | Staffed], file: str | None) -> None:
-    if file is None:
-        return
     fields = {policy: finding.as_dict() for policy, finding in findings.items()}
-    text = json_format.dumps(fields if len(fields) > 1 else next(iter(fields.values())), indent=2)
-    if file == "-":
-        typer.echo(text)
-        return
-    try:
-        Path(file).write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UserMistake(f"cannot write {file}: {error.strerror}") from None
+    write_json(fields if len(fields) > 1 else next(iter(fields.values())), file)
 
 
 class _Progress(Line):

@@ -1,15 +1,13 @@
 """`penstock sim --cells`: what limits at each decade of the traffic, and how many cells that takes. `cli/sim.py`
 calls it; `advice/cells.py` calculates, and the simulator plays one cell of each size."""
 
-import json as json_format
 from dataclasses import asdict, replace
-from pathlib import Path
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
 from penstock.advice.cells import Site, cells_of, site_of
+from penstock.cli.json_file import write_json
 from penstock.load.traffic import Traffic, make_schedule
 from penstock.sim.kernel import Scenario
 from penstock.sim.study import study
@@ -33,11 +31,7 @@ def show_cells(scenario: Scenario, rate: float, json: str | None) -> None:
              "cell_p99_ms": p99}
             for whole, cells, cell, p99 in rows
         ]  # fmt: skip
-        text = json_format.dumps(found, indent=2)
-        if json == "-":
-            typer.echo(text)
-        else:
-            Path(json).write_text(text + "\n", encoding="utf-8")
+        write_json(found, json)
     Console(stderr=json == "-").print(_table(rows))
 
 

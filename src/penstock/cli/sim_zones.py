@@ -1,14 +1,12 @@
 """`penstock sim --zones`: what several zones make of one schedule, and how they help each other. `cli/sim.py` calls
 `compare_zones` with the options that it has read; `sim/zoned_study.py` plays."""
 
-import json as json_format
 from collections.abc import Sequence
-from pathlib import Path
 
-import typer
 from rich.console import Console
 
 from penstock.bench.options import parse_clients
+from penstock.cli.json_file import write_json
 from penstock.cli.options import seconds_of
 from penstock.errors import UserMistake
 from penstock.load.traffic import Schedule
@@ -45,13 +43,8 @@ def compare_zones(
         setting = Zones(shares, way, chosen, lost, warmup + lost_at)
         findings[chosen] = zoned_study(scenario, setting, schedule, warmup)
     console = Console(stderr=json == "-")
-    if json is not None:
-        fields = {kind: finding.as_dict() for kind, finding in findings.items()}
-        text = json_format.dumps(fields if len(fields) > 1 else next(iter(fields.values())), indent=2)
-        if json == "-":
-            typer.echo(text)
-        else:
-            Path(json).write_text(text + "\n", encoding="utf-8")
+    fields = {kind: finding.as_dict() for kind, finding in findings.items()}
+    write_json(fields if len(fields) > 1 else next(iter(fields.values())), json)
     console.print(render_zones(findings, lost))
 
 

@@ -16,6 +16,9 @@ def check(plan: UpPlan) -> None:
         backend_maker(name, model)
     for port in range(plan.port, plan.port + plan.gateways):
         bind(plan.host, port, "--port or --host").close()
+    if plan.grpc_port:
+        for port in range(plan.grpc_port, plan.grpc_port + plan.gateways):
+            bind(plan.host, port, "--grpc-port or --host").close()
     for port in plan.admin_ports:
         bind(plan.config.server.admin_host, port, "--admin-port").close()
 
