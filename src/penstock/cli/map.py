@@ -75,8 +75,6 @@ def map_lines(
         raise UserMistake("--whole sends whole lines, and --field a part of each: say one of them")
     if inputs != STDIN and not Path(inputs).is_file():
         raise UserMistake(f"no such file {inputs}")
-    if inputs != STDIN and outputs.exists() and outputs.samefile(inputs):
-        raise UserMistake(f"{outputs} is the file of the inputs: name another one for the outputs")
     job = Job(
         inputs,
         outputs,

@@ -103,12 +103,14 @@ class FileMap:
     async def _copy(self) -> None:
         job, tally = self._job, self.tally
         with ExitStack() as files:
+            source = files.enter_context(_opened(job.inputs))
+            for path, what in ((job.outputs, "outputs"), (job.failures, "failures")):
+                _refuse_if_same(source, path, what)
             outputs = files.enter_context(_locked(job.outputs))
             done, whole = (DoneBefore(), 0) if job.restart else read_done(job.outputs)
             outputs.truncate(whole)
             outputs.seek(whole)
             tally.before = done.count
-            source = files.enter_context(_opened(job.inputs))
             failures = files.enter_context(job.failures.open("wb"))
             total = None if job.inputs == STDIN else max(0, count_lines(Path(job.inputs)) - done.count)
             sheet = _Sheet(outputs, failures, tally)
@@ -197,6 +199,15 @@ def _opened(inputs: str) -> BinaryIO:
         return os.fdopen(os.dup(sys.stdin.fileno()), "rb") if inputs == STDIN else Path(inputs).open("rb")
     except OSError as error:
         raise UserMistake(f"cannot read {inputs}: {error.strerror}") from None
+
+
+def _refuse_if_same(source: BinaryIO, path: Path, what: str) -> None:
+    """Raises UserMistake if the inputs come from a file that would be written over, whatever they are called."""
+    if path.exists() and os.path.samestat(os.fstat(source.fileno()), path.stat()):
+        raise UserMistake(
+            f"{path} is the file of the inputs, and the {what} would be written over it: name other outputs, or"
+            " give the inputs another name. To try again what has failed, name the first inputs once more"
+        )
 
 
 def _locked(path: Path) -> BinaryIO:
