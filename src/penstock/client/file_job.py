@@ -11,7 +11,7 @@ import sys
 import time
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,12 +27,13 @@ from penstock.client.json_lines import (
     DoneBefore,
     Form,
     Line,
+    Unfinished,
     Written,
     count_lines,
     in_hex,
     read_done,
-    unfinished,
 )
+from penstock.client.standard_input import StandardInput
 from penstock.errors import UserMistake
 
 STDIN = "-"
@@ -83,11 +84,14 @@ class FileMap:
         self.tally = Tally()
         self._stopping = False
         self._run: asyncio.Task[None] | None = None
+        self._standard_input: StandardInput | None = None
 
     def stop(self) -> None:
         if self._stopping and self._run is not None:
             self._run.cancel()
         self._stopping = self.tally.stopped = True
+        if self._standard_input is not None:
+            self._standard_input.stop()
 
     async def run(self) -> Tally:
         self._run = asyncio.current_task()
@@ -112,11 +116,14 @@ class FileMap:
             outputs.seek(whole)
             tally.before = done.count
             failures = files.enter_context(job.failures.open("wb"))
+            lines = Unfinished(job.form, done, job.inputs)
             total = None if job.inputs == STDIN else max(0, count_lines(Path(job.inputs)) - done.count)
             sheet = _Sheet(outputs, failures, tally)
             files.callback(sheet.flush)
             mapped = self._client.map_asks(
-                self._lines(source, done, sheet),
+                self._lines(source, lines, sheet)
+                if job.inputs != STDIN
+                else self._lines_that_come(self._listening(source, files), lines, sheet),
                 self._ask,
                 concurrency=job.concurrency,
                 ordered=job.ordered,
@@ -137,14 +144,29 @@ class FileMap:
         if not tally.failed:
             job.failures.unlink(missing_ok=True)
 
-    def _lines(self, source: BinaryIO, done: DoneBefore, sheet: "_Sheet") -> Iterator[Line]:
-        for line in unfinished(source, self._job.form, done, self._job.inputs):
+    def _listening(self, source: BinaryIO, files: ExitStack) -> StandardInput:
+        self._standard_input = StandardInput(source.fileno())
+        files.callback(self._standard_input.stop)
+        return self._standard_input
+
+    def _lines(self, source: BinaryIO, lines: Unfinished, sheet: "_Sheet") -> Iterator[Line]:
+        for text in source:
             if self._stopping:
                 return
-            if line.mistake:
-                sheet.write_mistake(line)
-            else:
+            line = sheet.sendable(lines.next(text))
+            if line is not None:
                 yield line
+
+    async def _lines_that_come(
+        self, source: StandardInput, lines: Unfinished, sheet: "_Sheet"
+    ) -> AsyncIterator[Line]:
+        try:
+            async for text in source.lines():
+                line = sheet.sendable(lines.next(text))
+                if line is not None:
+                    yield line
+        except OSError as error:
+            raise _unreadable(self._job.inputs, error) from None
 
     def _ask(self, line: Line) -> Asking[msgspec.Raw]:
         return self._client.ask(line.input, line.model, line.parameters or self._job.parameters, msgspec.Raw)
@@ -169,8 +191,12 @@ class _Sheet:
     def write_failure(self, failure: NotDone[Line]) -> None:
         self._fail(failure.input, failure.error)
 
-    def write_mistake(self, line: Line) -> None:
+    def sendable(self, line: Line | None) -> Line | None:
+        """Returns the line if it can be sent, and writes the mistake that is in it."""
+        if line is None or not line.mistake:
+            return line
         self._fail(line, InferenceError(line.mistake, code="BAD_LINE"))
+        return None
 
     def flush(self) -> None:
         self._outputs.flush()
@@ -194,11 +220,17 @@ class _Sheet:
 
 
 def _opened(inputs: str) -> BinaryIO:
+    if inputs == STDIN and sys.stdin is None:
+        raise UserMistake("cannot read -: there is no standard input")
     try:
         # Standard input is copied, because it must not be closed with the files.
         return os.fdopen(os.dup(sys.stdin.fileno()), "rb") if inputs == STDIN else Path(inputs).open("rb")
     except OSError as error:
-        raise UserMistake(f"cannot read {inputs}: {error.strerror}") from None
+        raise _unreadable(inputs, error) from None
+
+
+def _unreadable(inputs: str, error: OSError) -> UserMistake:
+    return UserMistake(f"cannot read {inputs}: {error.strerror}")
 
 
 def _refuse_if_same(source: BinaryIO, path: Path, what: str) -> None:
