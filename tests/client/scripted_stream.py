@@ -37,7 +37,10 @@ class Stream:
                         protocol.send_text(self.greeting)
                 elif isinstance(event, Frame) and event.opcode is Opcode.TEXT:
                     self._take(protocol, json.loads(bytes(event.data)))
-            writer.write(b"".join(protocol.data_to_send()))
+            told = protocol.data_to_send()
+            writer.write(b"".join(told))
+            if b"" in told and not self.leaves:  # the end
+                return
 
     def _take(self, protocol: ServerProtocol, said: dict[str, object]) -> None:
         if "input" not in said:

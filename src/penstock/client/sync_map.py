@@ -10,7 +10,8 @@ from queue import SimpleQueue
 from typing import Generic, Self, TypeVar
 
 from penstock.client.course import Course, Done, Ended, NotDone
-from penstock.client.own_loop import OwnLoop
+from penstock.client.errors import NoContact
+from penstock.client.own_loop import OwnLoop, closed
 from penstock.client.progress import progress_for
 from penstock.client.workload import Workload
 
@@ -26,12 +27,13 @@ class Mapped(Generic[I, T]):
     """The good answers, one after the other. `failures` has the inputs that have none.
 
     Nothing is sent before the first answer is asked for. What is under way is given up if the caller stops
-    early and closes it, by `with` or `close`.
+    early and closes it, by `with` or `close`. NoContact is raised if the client is closed before all have come.
     """
 
     def __init__(
         self,
         inputs: Iterable[I],
+        client: object,
         own: OwnLoop,
         start: Start[I, T],
         concurrency: int,
@@ -40,15 +42,16 @@ class Mapped(Generic[I, T]):
         progress: bool | None,
         total: int | None,
     ) -> None:
+        """`client`: whose loop this is. It is kept, because its loop ends when nobody has it any more."""
         self._course: Course[I, T] = Course(concurrency, ordered=ordered)
-        self._concurrency = concurrency
+        self._client = client
         self._own = own
         self._start = start
         self._source = iter(inputs)
         self._workload: Workload[I, T] | None = None
         self._closed = False
         self._unsent: list[tuple[int, I]] = []
-        self._back: SimpleQueue[list[Ended[I, T]]] = SimpleQueue()
+        self._back: SimpleQueue[list[Ended[I, T]] | None] = SimpleQueue()  # None: the loop has ended
         self._ended: list[Ended[I, T]] = []  # in the loop's thread: what goes back next
         self._progress = progress_for(progress, total)
 
@@ -71,6 +74,7 @@ class Mapped(Generic[I, T]):
             raise StopIteration
         try:
             if self._workload is None:
+                self._own.tell_end(self._back)
                 self._workload = self._own.call(self._begin())
             while True:
                 self._hand_out()
@@ -79,7 +83,10 @@ class Mapped(Generic[I, T]):
                     return course.take()
                 if course.is_over:
                     break
-                for ended in self._back.get():
+                come = self._back.get()
+                if come is None:
+                    raise closed()
+                for ended in come:
                     course.came(ended)
         except BaseException:
             self.close()
@@ -99,8 +106,12 @@ class Mapped(Generic[I, T]):
         if not self._closed:
             self._closed = True
             self._progress.close()
+            self._own.tell_no_end(self._back)
             if self._workload is not None:
-                self._own.call(self._workload.close())
+                try:
+                    self._own.call(self._workload.close())
+                except NoContact:  # the client is closed, and what was under way has ended with it
+                    pass
 
     def __enter__(self) -> Self:
         return self
@@ -128,7 +139,7 @@ class Mapped(Generic[I, T]):
 
     def _send(self) -> None:
         unsent, self._unsent = self._unsent, []
-        self._own.loop.call_soon_threadsafe(self._push, unsent)
+        self._own.soon(self._push, unsent)
 
     async def _begin(self) -> Workload[I, T]:
         return self._start(self._came)
