@@ -5,6 +5,7 @@ belong to that thread. The requests are under way in the client's own loop. Inpu
 back, in lists.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
 from typing import Generic, Self, TypeVar
@@ -19,6 +20,7 @@ I = TypeVar("I")  # noqa: E741 - the type of the inputs
 T = TypeVar("T")
 
 AT_ONCE = 64  # inputs that go over together
+LONGEST_STAY = 0.005  # seconds that an input waits for those that go over with it
 
 Start = Callable[[Callable[[Ended[I, T]], None]], Workload[I, T]]
 
@@ -50,7 +52,8 @@ class Mapped(Generic[I, T]):
         self._source = iter(inputs)
         self._workload: Workload[I, T] | None = None
         self._closed = False
-        self._unsent: list[tuple[int, I]] = []
+        self._unsent: deque[tuple[int, I]] = deque()
+        self._fetched = False  # whether the loop will fetch what is unsent by itself
         self._back: SimpleQueue[list[Ended[I, T]] | None] = SimpleQueue()  # None: the loop has ended
         self._ended: list[Ended[I, T]] = []  # in the loop's thread: what goes back next
         self._progress = progress_for(progress, total)
@@ -131,6 +134,9 @@ class Mapped(Generic[I, T]):
             self._unsent.append((course.hand_out(), value))
             if len(self._unsent) >= AT_ONCE:
                 self._send()
+            elif not self._fetched:  # the next input may be long in coming
+                self._fetched = True
+                self._own.soon(self._fetch_soon)
             if course.has_ready or not self._back.empty():
                 break
         # A few inputs wait for company, if the server has enough to do without them.
@@ -138,17 +144,25 @@ class Mapped(Generic[I, T]):
             self._send()
 
     def _send(self) -> None:
-        unsent, self._unsent = self._unsent, []
-        self._own.soon(self._push, unsent)
+        self._own.soon(self._push)
 
     async def _begin(self) -> Workload[I, T]:
         return self._start(self._came)
 
-    def _push(self, inputs: list[tuple[int, I]]) -> None:
+    def _fetch_soon(self) -> None:
         """In the loop's thread."""
-        if self._workload is not None and not self._closed:
-            for index, value in inputs:
-                self._workload.push(index, value)
+        self._own.loop.call_later(LONGEST_STAY, self._fetch)
+
+    def _fetch(self) -> None:
+        """In the loop's thread. What comes after the first line is fetched once more."""
+        self._fetched = False
+        self._push()
+
+    def _push(self) -> None:
+        """In the loop's thread."""
+        unsent = self._unsent
+        while unsent and self._workload is not None and not self._closed:
+            self._workload.push(*unsent.popleft())
 
     def _came(self, ended: Ended[I, T]) -> None:
         """In the loop's thread: whatever ends in one turn goes back together."""
