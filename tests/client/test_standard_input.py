@@ -124,3 +124,11 @@ def test_a_line_is_answered_while_the_next_has_not_come_and_ctrl_c_ends(tmp_path
             process.kill()
         assert process.returncode == 130
         assert process.stdout.read().startswith("2 done, 0 failed, in ")
+
+
+def test_without_a_standard_input_that_is_said(tmp_path: Path) -> None:
+    told = subprocess.run(
+        ["sh", "-c", f"exec {PENSTOCK} map - out.jsonl <&-"],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=HUNG,
+    )  # fmt: skip
+    assert (told.returncode, told.stderr) == (2, "penstock: there is no standard input: it was closed\n")

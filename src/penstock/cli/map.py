@@ -4,6 +4,7 @@ options, runs `client/file_job.py`, and says what came of it."""
 import asyncio
 import json
 import signal
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -75,6 +76,8 @@ def map_lines(
         raise UserMistake("--whole sends whole lines, and --field a part of each: say one of them")
     if inputs != STDIN and not Path(inputs).is_file():
         raise UserMistake(f"no such file {inputs}")
+    if inputs == STDIN and sys.stdin is None:
+        raise UserMistake("there is no standard input: it was closed")
     job = Job(
         inputs,
         outputs,

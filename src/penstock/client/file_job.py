@@ -220,8 +220,6 @@ class _Sheet:
 
 
 def _opened(inputs: str) -> BinaryIO:
-    if inputs == STDIN and sys.stdin is None:
-        raise UserMistake("cannot read -: there is no standard input")
     try:
         # Standard input is copied, because it must not be closed with the files.
         return os.fdopen(os.dup(sys.stdin.fileno()), "rb") if inputs == STDIN else Path(inputs).open("rb")
