@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -10,6 +11,7 @@ from scripted_server import Said, Told, bad, good, in_loop, scripted
 
 from penstock.client import AsyncClient, Client, Retries, SomeFailed
 from penstock.client.progress import NoProgress, progress_for
+from server import HUNG
 
 QUICK = Retries(first_wait=0.001)
 
@@ -253,6 +255,27 @@ async def test_without_a_loop_it_is_the_same() -> None:
         assert await asyncio.to_thread(user.closed_early) == 0
         assert len(server.said) < 1000
         await asyncio.to_thread(user.raising)
+
+
+@in_loop
+async def test_without_a_loop_no_input_waits_for_a_slow_next_one() -> None:
+    arrived = [threading.Event() for _ in range(3)]
+
+    def script(said: Said, number: int) -> Told:
+        arrived[said.input].set()
+        return good(said.input)
+
+    def inputs() -> Iterator[int]:
+        for number, event in enumerate(arrived):
+            yield number
+            assert event.wait(HUNG)
+
+    def mapped(url: str) -> list[int]:
+        with Client(url) as client:
+            return client.map(inputs(), output=int).outputs()
+
+    async with scripted(script) as server:
+        assert await asyncio.to_thread(mapped, server.url) == [0, 1, 2]
 
 
 @in_loop

@@ -1,5 +1,6 @@
 """`penstock map`: lines in, lines out, and on where it was."""
 
+import asyncio
 import json
 import os
 import signal
@@ -12,6 +13,10 @@ from typing import Any
 import pytest
 from command_line import Typed, typed
 
+from penstock.client import AsyncClient
+from penstock.client.file_job import FileMap, Job
+from penstock.client.json_lines import Form
+from penstock.errors import UserMistake
 from server import HUNG, PENSTOCK, Server, eventually, running
 
 __all__ = ["typed"]
@@ -176,6 +181,38 @@ def test_a_file_of_something_else_is_not_written_over(mapped: Map, tmp_path: Pat
     code, _out, err = mapped()
     assert code == 2
     assert "line 1 was not written by `penstock map`" in err
+    assert (tmp_path / "out.jsonl").read_text() == "precious\n"
+
+
+@pytest.mark.parametrize("written", ["out.jsonl", "out.failed.jsonl"])
+@pytest.mark.parametrize("kind", ["path", "link", "hard link", "standard input"])
+def test_no_file_that_it_writes_may_be_the_one_that_it_reads(
+    server: Server, tmp_path: Path, kind: str, written: str
+) -> None:
+    inputs = write(tmp_path / written, "a", "b")
+    other = tmp_path / "other.jsonl"
+    if kind == "link":
+        other.symlink_to(inputs)
+    elif kind == "hard link":
+        other.hardlink_to(inputs)
+    name = {"path": f"./{written}", "standard input": "-"}.get(kind, "other.jsonl")
+    with inputs.open("rb") as stdin:
+        refused = subprocess.run(
+            [str(PENSTOCK), "map", name, "out.jsonl", "--url", server.url, "--restart"],
+            cwd=tmp_path, stdin=stdin, capture_output=True, text=True, check=False, timeout=HUNG,
+        )  # fmt: skip
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert f"{written} is the file of the inputs" in refused.stderr
+    assert "name other outputs" in refused.stderr
+    assert inputs.read_text() == '"a"\n"b"\n'
+    assert {each.name for each in tmp_path.iterdir()} <= {written, "other.jsonl"}
+
+
+def test_outputs_are_kept_where_the_inputs_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "out.jsonl").write_text("precious\n")
+    job = Job(str(tmp_path / "gone.jsonl"), tmp_path / "out.jsonl", Form(), restart=True)
+    with pytest.raises(UserMistake, match="cannot read"):
+        asyncio.run(FileMap(job, AsyncClient()).run())
     assert (tmp_path / "out.jsonl").read_text() == "precious\n"
 
 

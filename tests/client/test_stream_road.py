@@ -108,6 +108,7 @@ def test_who_leaves_takes_the_request_back_and_a_lost_server_is_told(tmp_path: P
                 third = asyncio.create_task(client.infer("third"))
                 await asyncio.to_thread(eventually, lambda: server.health()["queue_depth"] == 1)
                 server.process.kill()
+                await asyncio.to_thread(server.process.wait, HUNG)
                 with pytest.raises(NoContact, match="BROKEN_OFF") as lost:
                     await third
                 assert lost.value.maybe_run

@@ -20,6 +20,20 @@ FETCH = """fetch(%s + '/v1/inference', {method: 'POST', body: JSON.stringify({in
   answer => answer.json().then(said => [answer.status, said.output, answer.headers.get('x-request-id'),
     answer.headers.has('server-timing')]),
   error => [0, error.message])"""
+# As OpenAI's client in a page sends, whatever else it may think of; and a tensor in binary, to and fro.
+OPENAI = """fetch(%s + '/v1/completions', {method: 'POST', body: JSON.stringify({model: 'sim', prompt: 'a'}),
+  headers: {'Content-Type': 'application/json', 'Authorization': 'Bearer none', 'X-Stainless-Lang': 'js',
+    'X-Stainless-Retry-Count': '0', 'X-Stainless-Runtime': 'browser:chrome', 'OpenAI-Organization': 'acme'}}).then(
+  answer => answer.json().then(said => said.choices[0].text), error => error.message)"""
+TENSOR = """(() => {
+  const head = JSON.stringify({parameters: {binary_data_output: true}, inputs: [
+    {name: 'input', datatype: 'BYTES', shape: [1], parameters: {binary_data_size: 6}}]});
+  return fetch(%s + '/v2/models/sim/infer', {method: 'POST', body: new Blob([head, '\\x02\\0\\0\\0hi']),
+    headers: {'Content-Type': 'application/octet-stream', 'Inference-Header-Content-Length': head.length}}).then(
+    answer => answer.text().then(said => [answer.status,
+      said.slice(Number(answer.headers.get('inference-header-content-length')))]),
+    error => error.message)
+})()"""
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +56,32 @@ def test_a_listed_origin_may_ask_and_read(listed: Server) -> None:
         assert answer.headers["vary"] == "Origin"
         exposed = set(answer.headers["access-control-expose-headers"].split(", "))
         assert {"x-request-id", "retry-after", "ratelimit-remaining", "server-timing", "location"} <= exposed
+
+
+def allowed(server: Server, asked: str, origin: str = APP) -> list[str]:
+    """What a page may send, of what it asks for."""
+    fields = {"origin": origin, **ASKED, "access-control-request-headers": asked}
+    preflight = server.call("OPTIONS", "/v1/embeddings", headers=fields)
+    said = preflight.headers.get("access-control-allow-headers", "")
+    return [name for name in said.split(", ") if name in {each.strip().lower() for each in asked.split(",")}]
+
+
+def test_a_page_may_send_whatever_fields_it_asks_for(listed: Server) -> None:
+    openai = "authorization,content-type,x-stainless-arch,x-stainless-lang,x-stainless-retry-count"
+    assert allowed(listed, openai) == openai.split(",")
+    assert allowed(listed, "Inference-Header-Content-Length, X-Mine") == [
+        "inference-header-content-length",
+        "x-mine",
+    ]
+    assert allowed(listed, "authorization,x-stainless-lang", "https://evil.example") == []
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["x-a,x b", "x-a,x-é", 'x-a,x"', "x-a,(x)", "*,x-a", ",".join(["x-a"] * 65), "x-a," + "x" * 129, "x-a,,"],
+)
+def test_what_is_no_name_of_a_field_or_too_much_is_not_sent_back(listed: Server, asked: str) -> None:
+    assert allowed(listed, asked) == []
 
 
 def test_errors_can_be_read_too_also_those_of_a_body_that_is_too_long(listed: Server) -> None:
@@ -93,3 +133,14 @@ def test_in_a_browser_a_page_from_elsewhere_asks_only_where_it_may() -> None:
         own, elsewhere, blocked = asyncio.run(ask())
         assert own == elsewhere == [200, "from a page", "page-1", True]
         assert blocked == [0, "Failed to fetch"]
+
+
+def test_in_a_browser_the_clients_of_other_servers_work_from_a_page_elsewhere() -> None:
+    with running("sim:1ms", config=ALL) as open_to_all, running("sim:1ms", config=PATIENT) as closed:
+
+        async def ask() -> list[object]:
+            async with browsing(f"{closed.url}/health") as page:
+                asked = json.dumps(open_to_all.url)
+                return [await page.evaluate(OPENAI % asked), await page.evaluate(TENSOR % asked)]
+
+        assert asyncio.run(ask()) == ["a", [200, "\x02\0\0\0hi"]]

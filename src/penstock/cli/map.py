@@ -4,6 +4,7 @@ the options, runs `client/file_job.py`, and says what came of it."""
 import asyncio
 import json
 import signal
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -75,8 +76,8 @@ def map_lines(
         raise UserMistake("--whole sends whole lines, and --field a part of each: say one of them")
     if inputs != STDIN and not Path(inputs).is_file():
         raise UserMistake(f"no such file {inputs}")
-    if inputs != STDIN and outputs.exists() and outputs.samefile(inputs):
-        raise UserMistake(f"{outputs} is the file of the inputs: name another one for the outputs")
+    if inputs == STDIN and sys.stdin is None:
+        raise UserMistake("there is no standard input: it was closed")
     job = Job(
         inputs,
         outputs,

@@ -138,10 +138,14 @@ class AsyncMapped(Generic[I, T]):
         assert self._flow is not None
         assert self._workload is not None
         async with aclosing(_generator(self._flow)) as flow:
-            async for value in flow:
+            while True:
                 while self._course.wants <= 0:
                     self._room.clear()
                     await self._room.wait()
+                try:
+                    value = await anext(flow)
+                except StopAsyncIteration:
+                    break
                 self._workload.push(self._course.hand_out(), value)
         self._course.exhausted = True
 

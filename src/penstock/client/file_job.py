@@ -13,7 +13,7 @@ import sys
 import time
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,12 +29,13 @@ from penstock.client.json_lines import (
     DoneBefore,
     Form,
     Line,
+    Unfinished,
     Written,
     count_lines,
     in_hex,
     read_done,
-    unfinished,
 )
+from penstock.client.standard_input import StandardInput
 from penstock.errors import UserMistake
 
 STDIN = "-"
@@ -86,12 +87,15 @@ class FileMap:
         self.tally = Tally()
         self._stopping = False  # whether no more lines are sent
         self._run: asyncio.Task[None] | None = None
+        self._standard_input: StandardInput | None = None
 
     def stop(self) -> None:
         """Lets no more lines out; called again, it gives up what is under way."""
         if self._stopping and self._run is not None:
             self._run.cancel()
         self._stopping = self.tally.stopped = True
+        if self._standard_input is not None:
+            self._standard_input.stop()
 
     async def run(self) -> Tally:
         """Does the whole job, and returns what came of it. Raises UserMistake."""
@@ -108,18 +112,23 @@ class FileMap:
     async def _copy(self) -> None:
         job, tally = self._job, self.tally
         with ExitStack() as files:
+            source = files.enter_context(_opened(job.inputs))
+            for path, what in ((job.outputs, "outputs"), (job.failures, "failures")):
+                _refuse_if_same(source, path, what)
             outputs = files.enter_context(_locked(job.outputs))
             done, whole = (DoneBefore(), 0) if job.restart else read_done(job.outputs)
             outputs.truncate(whole)
             outputs.seek(whole)
             tally.before = done.count
-            source = files.enter_context(_opened(job.inputs))
             failures = files.enter_context(job.failures.open("wb"))
+            lines = Unfinished(job.form, done, job.inputs)
             total = None if job.inputs == STDIN else max(0, count_lines(Path(job.inputs)) - done.count)
             sheet = _Sheet(outputs, failures, tally)
             files.callback(sheet.flush)
             mapped = self._client.map_asks(
-                self._lines(source, done, sheet),
+                self._lines(source, lines, sheet)
+                if job.inputs != STDIN
+                else self._lines_that_come(self._listening(source, files), lines, sheet),
                 self._ask,
                 concurrency=job.concurrency,
                 ordered=job.ordered,
@@ -140,14 +149,29 @@ class FileMap:
         if not tally.failed:
             job.failures.unlink(missing_ok=True)
 
-    def _lines(self, source: BinaryIO, done: DoneBefore, sheet: "_Sheet") -> Iterator[Line]:
-        for line in unfinished(source, self._job.form, done, self._job.inputs):
+    def _listening(self, source: BinaryIO, files: ExitStack) -> StandardInput:
+        self._standard_input = StandardInput(source.fileno())
+        files.callback(self._standard_input.stop)
+        return self._standard_input
+
+    def _lines(self, source: BinaryIO, lines: Unfinished, sheet: "_Sheet") -> Iterator[Line]:
+        for text in source:
             if self._stopping:
                 return
-            if line.mistake:
-                sheet.write_mistake(line)
-            else:
+            line = sheet.sendable(lines.next(text))
+            if line is not None:
                 yield line
+
+    async def _lines_that_come(
+        self, source: StandardInput, lines: Unfinished, sheet: "_Sheet"
+    ) -> AsyncIterator[Line]:
+        try:
+            async for text in source.lines():
+                line = sheet.sendable(lines.next(text))
+                if line is not None:
+                    yield line
+        except OSError as error:
+            raise _unreadable(self._job.inputs, error) from None
 
     def _ask(self, line: Line) -> Asking[msgspec.Raw]:
         return self._client.ask(line.input, line.model, line.parameters or self._job.parameters, msgspec.Raw)
@@ -172,8 +196,12 @@ class _Sheet:
     def write_failure(self, failure: NotDone[Line]) -> None:
         self._fail(failure.input, failure.error)
 
-    def write_mistake(self, line: Line) -> None:
+    def sendable(self, line: Line | None) -> Line | None:
+        """Returns the line if it can be sent, and writes the mistake that is in it."""
+        if line is None or not line.mistake:
+            return line
         self._fail(line, InferenceError(line.mistake, code="BAD_LINE"))
+        return None
 
     def flush(self) -> None:
         self._outputs.flush()
@@ -202,7 +230,20 @@ def _opened(inputs: str) -> BinaryIO:
         # Standard input is copied, because it must not be closed with the files.
         return os.fdopen(os.dup(sys.stdin.fileno()), "rb") if inputs == STDIN else Path(inputs).open("rb")
     except OSError as error:
-        raise UserMistake(f"cannot read {inputs}: {error.strerror}") from None
+        raise _unreadable(inputs, error) from None
+
+
+def _unreadable(inputs: str, error: OSError) -> UserMistake:
+    return UserMistake(f"cannot read {inputs}: {error.strerror}")
+
+
+def _refuse_if_same(source: BinaryIO, path: Path, what: str) -> None:
+    """Raises UserMistake if the inputs come from a file that would be written over, whatever they are called."""
+    if path.exists() and os.path.samestat(os.fstat(source.fileno()), path.stat()):
+        raise UserMistake(
+            f"{path} is the file of the inputs, and the {what} would be written over it: name other outputs, or"
+            " give the inputs another name. To try again what has failed, name the first inputs once more"
+        )
 
 
 def _locked(path: Path) -> BinaryIO:

@@ -4,11 +4,10 @@ was broken off goes on where it was, and notices if the inputs are not the same 
 """
 
 from array import array
-from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 
@@ -146,21 +145,26 @@ def read_done(path: Path) -> tuple[DoneBefore, int]:
     return done, whole
 
 
-def unfinished(file: BinaryIO, form: Form, done: DoneBefore, name: str) -> Iterator[Line]:
-    """Yields the lines that are not done. Raises UserMistake if a line that is done has changed since. `name`: of
-    the inputs, for the message."""
-    for number, text in enumerate(file, 1):
+class Unfinished:
+    """Finds the lines that are not done, one after the other. `name`: of the file, for messages."""
+
+    def __init__(self, form: Form, done: DoneBefore, name: str) -> None:
+        self._form, self._done, self._name = form, done, name
+        self._number = 0
+
+    def next(self, text: bytes) -> Line | None:
+        """Returns the next line if it is to be done. Raises UserMistake if it is done, and has changed since."""
+        self._number += 1
         text = text.strip()
         if not text:
-            continue
-        before = done.digest(number)
-        if not before:
-            yield read_line(number, text, form)
-        elif before != digest_of(text):
+            return None
+        before = self._done.digest(self._number)
+        if before and before != digest_of(text):
             raise UserMistake(
-                f"line {number} of {name} is not what it was when its output was written: name another file for"
-                " the outputs, or say --restart"
+                f"line {self._number} of {self._name} is not what it was when its output was written: name another"
+                " file for the outputs, or say --restart"
             )
+        return None if before else read_line(self._number, text, self._form)
 
 
 def count_lines(path: Path) -> int:

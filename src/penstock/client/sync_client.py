@@ -186,10 +186,10 @@ class Client:
 
         if total is None and isinstance(inputs, Sized):
             total = len(inputs)
-        return Mapped(inputs, own, start, concurrency, ordered=ordered, progress=progress, total=total)
+        return Mapped(inputs, self, own, start, concurrency, ordered=ordered, progress=progress, total=total)
 
     def close(self) -> None:
-        """Closes the connections, and ends the thread."""
+        """Closes the connections, and ends the thread. Whoever waits for an answer gets NoContact."""
         with self._lock:
             own, self._own, self._closed = self._own, None, True
         if own is not None and self._process == os.getpid():
@@ -221,4 +221,4 @@ class Client:
                 self._end.detach()
         own = self._own = OwnLoop()
         self._process = os.getpid()
-        self._end = weakref.finalize(self, own.stop)
+        self._end = weakref.finalize(self, own.stop, self._client.close)

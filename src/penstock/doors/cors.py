@@ -5,6 +5,7 @@ read.
 are not allowed: a page sends its credential in a header that it sets itself.
 """
 
+import re
 from collections.abc import Sequence
 
 from penstock.edge.answer import Answer, Fields, with_fields
@@ -21,9 +22,13 @@ METHODS = "GET, POST, DELETE"
 SENT = (
     "authorization, content-type, idempotency-key, prefer, traceparent, tracestate, x-api-key, x-request-id"
 )
+# Fields that clients of other servers send beside these (OpenAI's: x-stainless-…) are allowed too: a page that may
+# ask may say what it likes, as clients that are no browsers do. Cookies stay out, since no credentials are allowed.
+MOST_NAMES = 64  # that a preflight asks for; beyond it, those above are allowed
+NAME = re.compile(rb"[!#-'+\-.0-9A-Z^-z|~]{1,128}")  # a token, but for *, which would mean all names
 READ = (
-    "idempotency-replayed, location, preference-applied, ratelimit-limit, ratelimit-remaining, ratelimit-reset, "
-    "retry-after, server-timing, traceparent, www-authenticate, x-request-id"
+    "idempotency-replayed, inference-header-content-length, location, preference-applied, ratelimit-limit, "
+    "ratelimit-remaining, ratelimit-reset, retry-after, server-timing, traceparent, www-authenticate, x-request-id"
 )
 REMEMBERED = "7200"  # seconds for which a browser need not ask again; no browser remembers it longer
 VARY = ("vary", "Origin")
@@ -69,7 +74,7 @@ class CrossOrigin:
             return
         told = [
             ("access-control-allow-methods", METHODS),
-            ("access-control-allow-headers", SENT),
+            ("access-control-allow-headers", _sendable(headers)),
             ("access-control-max-age", REMEMBERED),
         ]
         caller.respond(Answer(200, [*fields, *told], b""))
@@ -117,6 +122,16 @@ class Crossing:
 
 def _is_preflight(method: bytes, headers: Headers) -> bool:
     return method == b"OPTIONS" and b"origin" in headers and b"access-control-request-method" in headers
+
+
+def _sendable(headers: Headers) -> str:
+    """Returns the names of the fields that a page may send: those that it asks for, and the usual ones."""
+    asked = headers.get(b"access-control-request-headers", b"").split(b",", MOST_NAMES)
+    names = [name.strip(b" \t") for name in asked]
+    if len(names) > MOST_NAMES or not all(NAME.fullmatch(name) for name in names):
+        return SENT
+    told = dict.fromkeys([*SENT.split(", "), *(name.decode().lower() for name in names)])
+    return ", ".join(told)
 
 
 def _allowed(origin: str, *more: tuple[str, str]) -> Fields:

@@ -54,6 +54,7 @@ FIELDS: dict[bytes, Field] = {
     b"inference-header-content-length": Field("bytes of the body that are JSON", None, "tensors follow them"),
     b"origin": Field("the web page that asks", None, "compared with server.cors_origins"),
     b"access-control-request-method": Field("what a web page is about to ask", None, "answered by `doors.cors`"),
+    b"access-control-request-headers": Field("what it is about to send", None, "allowed if these are names"),
 }  # fmt: skip
 
 # The fields that the pattern tells of, in its order, and how each is spelt in an ordinary head.

@@ -23,15 +23,17 @@ from penstock.errors import Forbidden, NotFound, Overloaded, OverQuota, Penstock
 from penstock.loops import Loops
 from penstock.ports import Task
 from penstock.ports.webhooks import Courier, Tell, Undelivered
+from penstock.runtime.webhook_turns import Turns
 
 LONGEST_URL = 2048  # characters
-AT_ONCE = 32  # messages that are sent at a time
-AT_ONCE_TO_ONE = 4  # messages that are sent at a time to one origin
+AT_ONCE = 32  # messages under way
+AT_ONCE_TO_ONE = 4  # of these, to one origin
+AT_ONCE_OF_ONE = AT_ONCE // 4  # of these, of one tenant
 WAIT = 30.0  # seconds of one wait for a task to be over
 PAUSE = 1.0  # seconds until a task is looked for again while the store is away
-MOST_BYTES = 64 * 2**20  # bytes of all messages that wait; beyond it a message goes without its output
-LAST_WORDS = 2.0  # seconds for messages that are being sent when the process ends
-GONE = 410  # the status by which an address asks to be called no more
+MOST_BYTES = 64 * 2**20  # of messages that wait to be taken; beyond it they are told without their output
+LAST_WORDS = 2.0  # seconds, when the process ends, for messages under way and those that were not tried yet
+GONE = 410
 SECRET = "whsec_"  # begins a secret that is written in base64
 
 log = logging.getLogger("penstock.webhooks")
@@ -62,13 +64,16 @@ class Webhooks:
         self._attempts, self._base, self._longest = attempts, base, longest
         # How many webhooks may be promised at once: to all tenants together, and to each.
         self._most, self._each = most, max(1, int(most * share))
-        self._promised: Counter[str] = Counter()  # by tenant, how many webhooks are promised
-        self._bytes = 0  # of all messages that wait to be taken
-        self._at_once = asyncio.Semaphore(AT_ONCE)
-        self._to_one: dict[str, asyncio.Semaphore] = {}  # by origin, while a message to it waits or is sent
-        self._users: Counter[str] = Counter()  # by origin, how many messages use its semaphore
-        self._under_way: set[asyncio.Task[None]] = set()  # the asyncio tasks that keep a promise
-        self._sending: set[asyncio.Task[None]] = set()  # those among them whose message is on the wire
+        self._promised: Counter[str] = Counter()  # by tenant
+        self._bytes = 0
+        self._turns = Turns(AT_ONCE, AT_ONCE_TO_ONE, AT_ONCE_OF_ONE)
+        self._under_way: set[asyncio.Task[None]] = set()
+        # Of these: those whose task may not be over, those that are due and untried, those on the wire.
+        self._early: dict[asyncio.Task[None], Task] = {}
+        self._untried: set[asyncio.Task[None]] = set()
+        self._sending: set[asyncio.Task[None]] = set()
+        self._closing = False
+        self._untaken = 0  # since then
 
     # ---- what is promised --------------------------------------------------------------------------------
 
@@ -91,11 +96,14 @@ class Webhooks:
 
     def promise(self, url: str, task: Task, tenant: str, tell: Tell) -> None:
         self._promised[tenant] += 1
-        keeping = asyncio.get_running_loop().create_task(self._keep(url, task, tell))
+        keeping = asyncio.get_running_loop().create_task(self._keep(url, task, tenant, tell))
         self._under_way.add(keeping)
+        self._early[keeping] = task
 
         def kept(done: "asyncio.Task[None]") -> None:
             self._under_way.discard(done)
+            self._early.pop(done, None)
+            self._untried.discard(done)
             self._promised[tenant] -= 1
             if not self._promised[tenant]:
                 del self._promised[tenant]
@@ -106,53 +114,58 @@ class Webhooks:
 
     # ---- one webhook -------------------------------------------------------------------------------------
 
-    async def _keep(self, url: str, task: Task, tell: Tell) -> None:
-        """Keep one promise: wait until the task is over, and deliver the message."""
-        if not await _is_over(task):
+    async def _keep(self, url: str, task: Task, tenant: str, tell: Tell) -> None:
+        me = asyncio.current_task()
+        assert me is not None
+        is_over = await _is_over(task)
+        self._early.pop(me, None)
+        if not is_over:
             return
+        self._untried.add(me)
         name, body = task.id, tell(task, True)
         if self._bytes + len(body) > MOST_BYTES:
             body = tell(task, False)
         del task, tell  # the task may be forgotten while this waits
         self._bytes += len(body)
         try:
-            await self._deliver(url, name, body)
+            await self._deliver(url, name, tenant, body)
         finally:
             self._bytes -= len(body)
 
-    async def _deliver(self, url: str, name: str, body: bytes) -> None:
+    async def _deliver(self, url: str, name: str, tenant: str, body: bytes) -> None:
         origin, _ = _origin(url)
         why = ""
         for attempt in range(1, self._attempts + 1):
-            status, why, pause = await self._attempt(origin, url, name, body)
+            status, why, pause = await self._attempt(origin, url, name, tenant, body)
             if 200 <= status < 300:
                 return
             if status == GONE:
                 break
+            if self._closing:
+                self._untaken += 1
+                return
             if attempt < self._attempts:
                 wait = backoff(attempt, self._base, self._longest, hash(name) % 1000)
                 await asyncio.sleep(max(wait, min(pause, self._longest)))
         log.warning("a webhook was given up", extra={"task": name, "to": self._shown(origin), "error": why})
 
-    async def _attempt(self, origin: str, url: str, name: str, body: bytes) -> tuple[int, str, float]:
+    async def _attempt(
+        self, origin: str, url: str, name: str, tenant: str, body: bytes
+    ) -> tuple[int, str, float]:
         """Returns the status that was answered, 0 for none; what is wrong, in words; and the seconds that the other
         side wants to be left alone."""
-        mine = self._to_one.setdefault(origin, asyncio.Semaphore(AT_ONCE_TO_ONE))
-        self._users[origin] += 1
-        task = asyncio.current_task()
-        assert task is not None
+        me = asyncio.current_task()
+        assert me is not None
         try:
-            async with mine, self._at_once:
-                self._sending.add(task)
+            async with self._turns.turn(tenant, origin):
+                self._sending.add(me)
                 fields = signed(self._key, name, int(self._wall_clock()), body)
                 posted = await self._courier.post(url, fields, body)
         except Undelivered as error:
             return 0, error.message, 0.0
         finally:
-            self._sending.discard(task)
-            self._users[origin] -= 1
-            if not self._users[origin]:
-                del self._users[origin], self._to_one[origin]
+            self._sending.discard(me)
+            self._untried.discard(me)
         return posted.status, f"it answered {posted.status}", posted.retry_after or 0.0
 
     def _shown(self, origin: str) -> str:
@@ -165,16 +178,33 @@ class Webhooks:
         """Does nothing: what is promised begins by itself."""
 
     async def close(self) -> None:
-        """Give what is under way a moment, and give up the rest."""
-        if self._sending:
-            await asyncio.wait(self._sending, timeout=LAST_WORDS)
-        left = list(self._under_way)
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-        if left:
-            log.warning("webhooks were not delivered before the end", extra={"webhooks": len(left)})
+        """Try once what is due and was not tried, as far as that goes in a moment, and give up the rest."""
+        self._closing = True
+        awaited = self._awaited() | self._early.keys()
+        left = [task for task in self._under_way if task not in awaited]
+        await _given_up(left)
+        try:
+            async with asyncio.timeout(LAST_WORDS):
+                while waiting := self._awaited():
+                    await asyncio.wait(waiting)
+        except TimeoutError:
+            pass
+        more = list(self._under_way)
+        await _given_up(more)
+        if count := len(left) + len(more) + self._untaken:
+            log.warning("webhooks were not delivered before the end", extra={"webhooks": count})
         await self._courier.close()
+
+    def _awaited(self) -> "set[asyncio.Task[None]]":
+        """Those that the end waits for."""
+        due = {keeping for keeping, task in self._early.items() if task.answer is not None}
+        return self._sending | self._untried | due
+
+
+async def _given_up(tasks: "list[asyncio.Task[None]]") -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _is_over(task: Task) -> bool:

@@ -14,7 +14,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 
-from penstock.adapters.webhooks.addresses import Network, literal, may_be_called
+from penstock.adapters.webhooks.addresses import Network, is_number, literal, may_be_called
 from penstock.ports.webhooks import Posted, Undelivered
 
 MOST_READ = 1024  # bytes of an answer: only its status counts
@@ -30,6 +30,8 @@ class HttpCourier:
         self._session: aiohttp.ClientSession | None = None
 
     def why_not(self, host: str) -> str:
+        if is_number(host):
+            return f"{host} is a number: write the address in its usual form"
         address = literal(host)
         if address is None or may_be_called(address, self._private):
             return ""
