@@ -13,7 +13,8 @@ from penstock.load.traffic import Traffic, make_schedule
 
 CHARACTERS_PER_TOKEN = 4  # about as in English text
 QUOTES = 2  # the bytes around a text in JSON: a recorded size counts them
-_NUMBER = b"%08x"  # begins each input, so that all differ and no cache answers for the model
+# Begins each made-up input that is long enough, so that all differ and no cache answers for the model.
+_NUMBER = b"%08x"
 
 
 @dataclass(slots=True, frozen=True)

@@ -131,8 +131,8 @@ def _settings(redis: str | None, config: Path | None) -> Config:
 
 
 def _where(keys: Path | None, url: str | None, redis: str | None, settings: Config) -> Path | str | None:
-    """Returns where the keys are: a file, a URL, or None for Redis. If no option says it, that is where a server
-    would look."""
+    """Returns where the keys are: a file, a URL, or None for Redis. If no option says it, that is where `penstock
+    serve` would look. A gateway looks in its Redis, unless the configuration has `auth.keys_url`."""
     if sum(each is not None for each in (keys, url, redis)) > 1:
         raise UserMistake("say one of --keys, --keys-url and --redis")
     if redis is not None:

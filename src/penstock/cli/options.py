@@ -1,9 +1,10 @@
-"""Options that several commands have, each described once. Most commands of this folder take some of them;
-`groups.py` says what a group is.
+"""Options that several commands have, each described once, and functions that read texts such as 30s or 1..8 on the
+command line. Most commands of this folder use one or the other; `groups.py` says what a group is.
 
-An option that sets a key of the configuration is one attribute of a group: its name, type, key and help. Every
-command that takes the group has the option, and `penstock up` passes it on to the processes that it starts. The
-docstring of a group is its title in the help.
+Each attribute of a group is an option that sets one key of the configuration: its name, type, key and help. Every
+command that takes the group has its options, and `penstock up` passes those of its own groups on to the processes
+that it starts. The docstring of a group is its title in the help. The options above the groups stand alone: a
+command has each as a parameter of its function, and says itself what it sets.
 """
 
 import json

@@ -2,8 +2,8 @@
 deletes them through its one `DeadLetters`.
 
 A letter is retried as a task under its own request id. It is removed only once that task is accepted, so that it
-cannot be lost between the two. If it then cannot be removed, the task's record still says for which letter it was
-made, and nobody retries it twice. Batchers write the letters (`letter_writer`).
+cannot be lost between the two. If it then cannot be removed, the task's record says for which letter it was made:
+as long as that record is kept, a second retry is refused. Batchers write the letters (`letter_writer`).
 """
 
 import logging
@@ -54,7 +54,7 @@ class DeadLetters:
             ) from error
         try:
             await self._letters.remove(letter_id)
-        except (NotFound, StoreDown) as error:  # gone already; or it stays, and is not retried again
+        except (NotFound, StoreDown) as error:  # gone already; or it stays, and the task's record guards it
             log.warning("a dead letter that is retried was not removed", extra={"error": error.message})
         return letter.request_id
 

@@ -1,6 +1,8 @@
-"""Who of the members in the registry goes on, and who drains. A batcher that drains has given its shards back and
-reads nothing, and yet it stays in the registry until it has finished what it has in hand. So whoever asks who takes
-requests asks here; whoever asks who may still have something in hand asks the registry itself.
+"""Which members in the registry go on, and do not drain. A batcher that drains gives its shards back and takes no
+more requests, and yet it stays in the registry until it has finished what it has in hand. To know who takes
+requests, gateways (`gateway.py`, `gateway_admission.py`), batchers (`batcher.py`, by way of `member.py` too) and
+`condition.py` ask here. Whoever asks who may still have something in hand asks the registry itself. Pure: it only
+looks at the heartbeats that the registry has.
 """
 
 from penstock.ports.registry import Registry

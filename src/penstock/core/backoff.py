@@ -11,8 +11,9 @@ GOLDEN = 0.6180339887498949  # multiples of it fall evenly into [0, 1): jitter w
 
 
 def backoff(attempt: int, base: Seconds, longest: Seconds, salt: int = 0) -> Seconds:
-    """Returns the seconds to wait before this attempt: they grow exponentially, with jitter over the upper half.
-    Attempt 1 waits about `base`. Those who start together pass different numbers as `salt`."""
+    """Returns the seconds to wait once attempt number `attempt` has failed, before the next one. They grow
+    exponentially, with jitter over the upper half: after the first attempt, from half of `base` up to `base`. Those
+    who start together pass different numbers as `salt`."""
     whole = min(longest, base * 2.0 ** (attempt - 1))
     return whole * (0.5 + 0.5 * ((salt * GOLDEN) % 1.0))
 

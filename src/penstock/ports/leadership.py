@@ -1,4 +1,5 @@
-"""One process at most leads those of its kind, by a lease. `cluster.autoscaler` asks before it acts;
+"""Of several processes that do the same work, one at most leads, by a lease. Autoscalers with different models have
+a lead for each set of models. `Bus.leadership` hands it out, and `cluster.autoscaler` asks before it acts;
 `adapters/redis/bus/leadership.py` and `adapters/memory/leadership.py` implement it."""
 
 from typing import Protocol

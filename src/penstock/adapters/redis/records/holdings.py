@@ -1,14 +1,15 @@
 """The books: what each tenant holds in Redis of tasks, requests with an Idempotency-Key, and dead letters. A script
 changes the books in the same step as the thing itself. This file has the rules of `penstock/share.py` as pieces of
-Lua, and the bounds. The scripts of tasks, keys and letters are put together with these pieces; nothing here runs by
-itself.
+Lua, and the bounds, which `roles/redis.py` makes by the configuration. The scripts of tasks, keys and letters are
+put together with these pieces; nothing here runs by itself. The books of tasks and keyed requests are:
 
     totals   hash: n and b (number and bytes of all), n:TENANT and b:TENANT, and the bounds as last set
     index    sorted set: SIZE:KEY, by the time at which the key expires
     shelf    sorted set of a tenant: the keys of what is over, in the order in which they make room
 
-The index counts. The next script strikes off what has expired, so a process that dies leaves nothing behind. If the
-totals do not agree with the index, they are counted anew.
+The index counts. The next script that makes a task or claims a key strikes off what has expired, so a process that
+dies leaves nothing behind. If the totals do not agree with the index, they are counted anew. Dead letters have
+totals without the bounds, no index, and a list as shelf: `dead_letter_scripts.py` describes their books.
 
 A script in a cluster sees the keys of one node only. So in a cluster each of the 16 buckets of tasks has books of
 its own, and a 16th of the bounds.
@@ -116,7 +117,8 @@ end
 
 _MARGIN = 3_600_000  # milliseconds that the books outlive what they count
 
-# Functions for scripts on tasks, whose last two KEYS are totals and index. A script defines `now` before them
+# Functions for scripts on tasks and keyed requests, whose last two KEYS are totals and index. A script defines `now`
+# before them
 # (`task_scripts.NOW`). The books of one tenant are opened, changed and closed, so that a script reads and writes
 # them once.
 #   check_books()                       strikes off what has expired; called before the books are opened
