@@ -1,5 +1,5 @@
-"""Puts `penstock autoscaler` together, which decides how many workers there should be. `cli/roles.py` calls it
-once; `server/life.py` then starts what was put together."""
+"""Puts `penstock autoscaler` together, which decides how many workers there should be. `cli/roles.py` hands it to
+`server/life.py`, which calls it once and starts what was put together."""
 
 import asyncio
 import time

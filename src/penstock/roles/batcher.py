@@ -1,6 +1,5 @@
 """Puts `penstock batcher` together, which forms batches from what the gateways have accepted and sends them to the
-workers. `cli/roles.py` hands it to `server/life.py`, which calls it
-once and starts what was put together."""
+workers. `cli/roles.py` hands it to `server/life.py`, which calls it once and starts what was put together."""
 
 import asyncio
 import time

@@ -1,6 +1,5 @@
 """Puts `penstock gateway` together, which takes requests over HTTP and gRPC and hands them to the batchers through
-Redis. `cli/roles.py` hands it to `server/life.py`, which calls it
-once and starts what was put together."""
+Redis. `cli/roles.py` hands it to `server/life.py`, which calls it once and starts what was put together."""
 
 import asyncio
 import time

@@ -1,5 +1,5 @@
-"""Finds the models that `penstock serve --reload` can start anew: those with a function in a Python file, which runs
-their batches or says what a request costs. `embedded.py` asks once, with `--reload`."""
+"""Finds the models that `penstock serve --reload` can start anew: those with a function in a Python file, which
+runs their batches or says what a request costs. `embedded.py` asks once, with `--reload`."""
 
 from collections.abc import Iterable
 from functools import partial

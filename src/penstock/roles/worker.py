@@ -1,6 +1,5 @@
 """Puts `penstock worker` together, which runs batches of its models for the batchers that take its slots from the
-line. `cli/roles.py` hands it to `server/life.py`, which calls it
-once and starts what was put together."""
+line. `cli/roles.py` hands it to `server/life.py`, which calls it once and starts what was put together."""
 
 import asyncio
 import time

@@ -117,8 +117,8 @@ end
 
 _MARGIN = 3_600_000  # milliseconds that the books outlive what they count
 
-# Functions for scripts on tasks and keyed requests, whose last two KEYS are totals and index. A script defines `now`
-# before them
+# Functions for scripts on tasks and keyed requests, whose last two KEYS are totals and index. A script defines
+# `now` before them
 # (`task_scripts.NOW`). The books of one tenant are opened, changed and closed, so that a script reads and writes
 # them once.
 #   check_books()                       strikes off what has expired; called before the books are opened
