@@ -39,6 +39,10 @@ class GrpcConnection(Http2Connection):
             self._machine.acknowledge_received_data(size, stream.id)
             self._flush_soon()
 
+    def earn(self, messages: int) -> None:
+        """Note that so many messages go out: a client may open its windows again with each that it reads."""
+        self._frames.earn(messages)
+
 
 class GrpcEdge(Edge):
     """All connections of gRPC."""

@@ -234,6 +234,7 @@ class GrpcStream(Stream):
         self._sending = False
         if self.state == State.CLOSED or self.unsent or not self._said:
             return
+        cast("GrpcConnection", self._connection).earn(len(self._said))
         said, self._said = b"".join(self._said), []
         self._begin()
         self._send(said)
