@@ -1,13 +1,19 @@
 """Long streams of gRPC, and streams of large messages, as grpcio's own client speaks them."""
 
+import asyncio
+import queue
 import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
-from grpc_calls import INFERENCE, STREAM, asked, channel_to, stream
+from grpc_calls import INFERENCE, STREAM, asked, channel_to, infer, stream
+from penstock.adapters.api_keys.file import KeysFile
+from penstock.auth.keys import make_key
 from penstock.protos.messages import message
 from server import HUNG, PATIENT, Server, running
 
@@ -15,11 +21,14 @@ IN_FLIGHT = 64
 MESSAGES = 10_000  # ten times what a client may send of frames that ask for nothing, if no answer earned more
 # One batch holds all that is in flight, so that many answers go out together.
 SLOW = ("sim:5ms", "--max-batch", str(IN_FLIGHT), "--grpc-port", "0")
+LARGEST = 4_000_000  # bytes of a message; more than the window of a stream, and less than grpcio's own limit
+REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with running(*SLOW, config=PATIENT) as server:
+    config = f"{PATIENT}[limits]\nmax_body = {LARGEST}\nbody_timeout = '60s'\n"
+    with running(*SLOW, config=config) as server:
         yield server
 
 
@@ -64,3 +73,55 @@ def test_a_stream_with_ordinary_traffic_goes_on_for_as_long_as_it_likes(
         heard.append(id_of(answer))
         room.release()
     assert sorted(heard) == sorted(f"r{number}" for number in range(MESSAGES))
+
+
+def test_messages_larger_than_the_window_of_a_stream_come_in(channel: grpc.Channel) -> None:
+    """Several such streams at once are more than the window of their connection."""
+    text, streams, each = "x" * (LARGEST - 1000), 6, 3
+    calls = [
+        stream(channel)((asked(id=f"r{n}", text=text) for n in range(each)), timeout=HUNG)
+        for _ in range(streams)
+    ]
+    for call in calls:
+        answers = list(call)
+        assert sorted(answer.id for answer in answers) == [f"r{n}" for n in range(each)]
+        assert {answer.answer.text for answer in answers} == {text}
+
+
+def test_a_message_may_be_as_large_as_the_limit_says(channel: grpc.Channel) -> None:
+    around = asked(text="x" * (LARGEST - 100)).ByteSize() - (LARGEST - 100)
+    text = "x" * (LARGEST - around)
+    assert infer(channel, text=text).batch_size
+    with pytest.raises(grpc.RpcError) as beyond:
+        infer(channel, text=text + "x")
+    assert beyond.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_where_keys_are_asked_for_a_stranger_keeps_no_stream_open(tmp_path: Path) -> None:
+    """It says nothing on any of them, so there is nothing to refuse; its client answers pings all the while."""
+    keys = tmp_path / "keys.json"
+    key, record = make_key("acme", "free", time.time())
+    asyncio.run(KeysFile(keys).add(record))
+    config = f"""{PATIENT}[auth]
+mode = "keys"
+keys_file = "{keys}"
+[limits]
+header_timeout = "1s"
+"""
+    silence: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    with running(*SLOW, config=config) as server, channel_to(server) as channel:
+        mine = stream(channel)(iter(silence.get, None), metadata=[("x-api-key", key)], timeout=HUNG)
+        silence.put(asked(id="one", text="a"))
+        assert next(mine).id == "one"
+        for path, status in (
+            (STREAM, grpc.StatusCode.UNAUTHENTICATED),
+            (REFLECTION, grpc.StatusCode.DEADLINE_EXCEEDED),
+        ):
+            nothing: queue.SimpleQueue[Any] = queue.SimpleQueue()
+            with pytest.raises(grpc.RpcError) as ended:
+                list(stream(channel, path)(iter(nothing.get, None), timeout=HUNG))
+            assert ended.value.code() is status
+        silence.put(asked(id="two", text="a"))  # whose key is known may be silent meanwhile
+        assert next(mine).id == "two"
+        silence.put(None)
+        assert list(mine) == []

@@ -20,7 +20,9 @@ def test_jh2_is_taken_where_it_is_installed() -> None:
 
 @pytest.mark.parametrize(("plugin", "chosen"), [("without_jh2", ""), ("with_own_machine", OTHERWISE)])
 def test_the_others_pass_the_same_tests(plugin: str, chosen: str) -> None:
-    files = [str(HERE / "test_http2_unit.py"), str(HERE / "test_http2_limits.py")]
+    """Without jh2, gRPC has h2 too."""
+    names = ["test_http2_unit.py", "test_http2_limits.py"]
+    files = [str(HERE / name) for name in ([*names, "test_grpc_unit.py"] if not chosen else names)]
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", plugin, "-k", chosen, *files],
         cwd=HERE.parents[1],

@@ -47,7 +47,8 @@ class EdgeLimits:
     idle_seconds: float = 75.0  # between two requests on a connection
     send_seconds: float = 30.0  # for a client that does not read its answers
     linger_seconds: float = 2.0  # for a refused client to read why
-    # A WebSocket on which nothing is in flight: until its client is pinged, and must answer; and until it ends.
+    # A WebSocket or a stream of gRPC on which nothing is in flight: until its client is pinged, and must answer;
+    # and until it ends.
     ping_seconds: float = 20.0
     quiet_seconds: float = 600.0
     max_unfinished: int = 256 * 2**20  # bytes of all requests that have not come in full

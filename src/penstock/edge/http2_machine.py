@@ -29,6 +29,7 @@ from penstock.edge.http2_library import (
 from penstock.edge.http2_saying import (
     FIRST_WINDOW,
     GOAWAY,
+    PING,
     RESET,
     SETTINGS,
     WINDOW,
@@ -41,7 +42,7 @@ from penstock.edge.http2_saying import (
 
 MAGIC = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 LARGEST_WINDOW = 2**31 - 1
-PRIORITY, PUSH, PING = 2, 5, 6  # further kinds of frames
+PRIORITY, PUSH = 2, 5  # further kinds of frames
 HAS_PRIORITY = 0x20
 ACK = 0x1
 ACKNOWLEDGED = bytes.fromhex("000000 04 01 00000000")  # SETTINGS that answers SETTINGS
@@ -121,7 +122,7 @@ class Machine(Saying):
         if self._incoming < 0 or (flow is not None and flow.incoming < size):
             raise self._broken("more than the window", ErrorCodes.FLOW_CONTROL_ERROR)
         if flow is None or flow.ended:  # it was reset, or the client goes on after its end
-            self.acknowledge_received_data(size, 0)
+            self.open_connection(size)
             self._late(stream, events)
             return
         flow.incoming -= size
