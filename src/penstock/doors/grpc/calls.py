@@ -77,6 +77,10 @@ class GrpcAsking(GrpcDoor, AskingDoor):
         """Returns the asks of a body."""
         raise NotImplementedError
 
+    def is_quick(self, letter: Letter) -> bool:
+        """Returns False: a message is no JSON, whatever it looks like."""
+        return False
+
     def read_letter(self, letter: Letter) -> Steps[Sequence[Ask]]:
         return self.read(letter.body, letter.headers)
 

@@ -31,6 +31,7 @@ from penstock.doors.open_inference.rows import Rows
 from penstock.doors.open_inference.shape import MODELS, VERSION, OpenInferenceDoor, model_at
 from penstock.doors.open_inference.tensor import Tensor
 from penstock.doors.openapi_parts import Described, Offer
+from penstock.doors.plain import is_plain
 from penstock.doors.steps import Steps
 from penstock.edge.answer import Answer
 from penstock.edge.fields import Headers
@@ -38,6 +39,7 @@ from penstock.errors import Malformed, Unacceptable
 from penstock.types import Ask, Reply
 
 HEADER = b"inference-header-content-length"
+MOST_ROWS = 1024  # of all inputs, with which a large body is read at once
 
 _BODY = msgspec.json.Decoder(InferBody)
 
@@ -95,13 +97,20 @@ class Infer(OpenInferenceDoor, AskingDoor):
     def read(self, body: bytes, headers: Headers) -> Steps[Sequence[Ask]]:
         raise NotImplementedError  # a letter names the model
 
-    def is_quick(self, body: bytes, headers: Headers) -> bool:
-        length = headers.get(HEADER, b"")
-        if not length.isdigit() or len(length) > 5 or int(length) > LARGE:
+    def is_quick(self, letter: Letter) -> bool:
+        """Whether it is so, as are numbers in binary for a function: it gets them as they are."""
+        length = json_length(letter.headers, letter.body)
+        if length is None:
+            return is_plain(letter.body)  # it is JSON, whatever its client calls it
+        if length > LARGE or not self.inside.gateway.takes_bytes(model_at(letter.path)):
             return False
-        return (
-            tensor.BYTES.encode() not in body[: int(length)]
-        )  # numbers in binary are not looked at one by one
+        try:
+            inputs = _BODY.decode(letter.body[:length]).inputs
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            return False
+        return all(each.datatype != tensor.BYTES for each in inputs) and (
+            sum(sum(each.shape[:1]) for each in inputs) <= MOST_ROWS
+        )
 
     def answer(self, replies: Sequence[Reply], now: float) -> Answer:
         return answer_to(Wanted(None, None, binary=False), replies, now)
