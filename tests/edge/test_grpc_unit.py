@@ -2,8 +2,10 @@
 time."""
 
 import asyncio
+import struct
 from typing import Any
 
+from h2.errors import ErrorCodes
 from http2_kit import Line
 
 from edge_kit import EchoApp, in_virtual_time, settle
@@ -278,6 +280,65 @@ async def test_answers_that_wait_count_as_those_of_whoever_asks_failures_too() -
     line.talk()
     (stream,) = line.wire.connection._streams.values()
     assert (stream.waiting.holder, stream.waiting.held > 200_000) == ("acme", True)
+
+
+# ---- a client that parts -----------------------------------------------------------------------------------
+
+
+def farewell(code: int = 0) -> bytes:
+    """GOAWAY, of which the client's own machine knows nothing: it still hears what is answered."""
+    return bytes.fromhex("000008 07 00 00000000") + struct.pack(">II", 0, code)
+
+
+@in_virtual_time
+async def test_after_its_farewell_a_client_still_gets_its_answers_and_then_the_connection_ends() -> None:
+    line = line_to(app := GrpcApp(at_once=False))
+    call, streamed = line.ask("POST", CALL, framed(b"call"), GRPC), line.begin(said=framed(b"one"))
+    line.wire.send(farewell())
+    line.say(streamed, framed(b"two"))
+    assert [asked.body for asked in app.asked] == [b"call", b"one", b"two"]
+    assert [asked.times_left for asked in app.asked] == [0, 0, 0]
+    for asked in app.asked:
+        asked.answer(b"heard")
+    await settle()
+    assert line.answer(call).body == framed(b"heard")
+    assert line.answer(streamed).body == framed(b"heard") * 2
+    assert not line.closed
+    line.machine.end_stream(streamed)
+    assert ended(line.answer(streamed)) == "0"
+    assert line.wire.closed
+    assert line.goaways == [0]
+
+
+@in_virtual_time
+async def test_a_farewell_with_nothing_under_way_ends_the_connection() -> None:
+    line = line_to(GrpcApp())
+    assert ended(line.answer(line.ask("POST", CALL, framed(b"a"), GRPC))) == "0"
+    line.wire.send(farewell())
+    assert line.closed
+
+
+@in_virtual_time
+async def test_what_begins_after_a_farewell_is_refused_alone() -> None:
+    line = line_to(app := GrpcApp(at_once=False))
+    line.ask("POST", CALL, framed(b"before"), GRPC)
+    line.talk()
+    line.wire.send(farewell())
+    late = line.ask("POST", CALL, framed(b"after"), GRPC)
+    assert line.answer(late).reset == int(ErrorCodes.REFUSED_STREAM)
+    assert [(asked.body, asked.times_left) for asked in app.asked] == [(b"before", 0)]
+    line.wire.leave()
+    assert app.asked[0].times_left == 1
+
+
+@in_virtual_time
+async def test_a_farewell_with_an_error_takes_all_streams_along() -> None:
+    line = line_to(app := GrpcApp(at_once=False))
+    line.ask("POST", CALL, framed(b"a"), GRPC)
+    line.talk()
+    line.wire.send(farewell(int(ErrorCodes.INTERNAL_ERROR)))
+    assert line.closed
+    assert app.asked[0].times_left == 1
 
 
 # ---- a server that stops -----------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ CONFIG = H2Configuration(
 
 class _Machine(H2Connection):
     MAX_CLOSED_STREAMS = 1024  # closed streams that are remembered
+    goes_on = False  # whether streams go on after the client's GOAWAY
 
     def __init__(self) -> None:
         super().__init__(CONFIG)
