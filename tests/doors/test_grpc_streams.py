@@ -2,9 +2,11 @@
 
 import asyncio
 import queue
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from grpc_calls import INFERENCE, STREAM, asked, channel_to, infer, stream
 from penstock.adapters.api_keys.file import KeysFile
 from penstock.auth.keys import make_key
 from penstock.protos.messages import message
-from server import HUNG, PATIENT, Server, running
+from server import HUNG, PATIENT, Server, eventually, running
 
 IN_FLIGHT = 64
 MESSAGES = 10_000  # ten times what a client may send of frames that ask for nothing, if no answer earned more
@@ -125,3 +127,23 @@ header_timeout = "1s"
         assert next(mine).id == "two"
         silence.put(None)
         assert list(mine) == []
+
+
+def test_both_ports_have_the_connections_of_one_server() -> None:
+    config = f"{PATIENT}[server]\nmax_connections = 8\n[limits]\nheader_timeout = '60s'\n"
+    with running(*SLOW, config=config) as server, ExitStack() as lines:
+        for _ in range(9):
+            line = lines.enter_context(socket.create_connection(server.address, HUNG))
+            line.sendall(b"GET / ")
+        assert b" 503 " in line.recv(100)  # so the others are connected
+        with channel_to(server) as channel, pytest.raises(grpc.RpcError) as full:
+            infer(channel, text="a")
+        assert full.value.code() is grpc.StatusCode.UNAVAILABLE
+        lines.close()
+
+        def served() -> bool:
+            with channel_to(server) as channel, suppress(grpc.RpcError):
+                return bool(infer(channel, text="a").text == "a")
+            return False
+
+        eventually(served)

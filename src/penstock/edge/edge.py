@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Protocol
 from penstock.edge.app import App
 from penstock.edge.bounds import REFUSED_AT_ONCE, State
 from penstock.edge.departed import Deaf, those_who_left, those_with_words
-from penstock.edge.held import Crowd, Held
+from penstock.edge.held import Crowd
 from penstock.edge.http1 import Connection
 from penstock.edge.reads import Reads
+from penstock.edge.room import Room
 from penstock.edge.tls import Tls
 from penstock.edge.turns import Turns
 
@@ -89,8 +90,10 @@ class Edge:
         tls: Tls | None = None,
         *,
         keys: bool = False,
+        room: Room | None = None,
     ) -> None:
-        """`keys`: whether clients can prove who they are."""
+        """`keys`: whether clients can prove who they are. `room`: what this edge shares with others; None: it has a
+        room of its own."""
         self.app = app
         self.limits = limits
         self.clock = clock
@@ -102,11 +105,11 @@ class Edge:
             self._make = Opening
         self.tick = 0
         self.closing = False  # every answer from now on is the last on its connection
-        self.connections: set[Counted] = set()
+        self.room = room or Room(limits.max_unfinished, limits.max_unsent, keys=keys)
+        self.connections = self.room.add(set[Counted]())
         self.deaf: set[Deaf] = set()  # connections that are not read from
         self.keys = keys
-        self.held = Held(limits.max_unfinished, keys=keys)
-        self.unsent = Held(limits.max_unsent, keys=keys)
+        self.held, self.unsent = self.room.held, self.room.unsent
         self.turns = Turns(loop)
         self.reads = Reads(loop, bare=tls is None, crowded=lambda: self.held.crowded)
         self.sending = Turns(loop)  # large answers, piece by piece
@@ -142,13 +145,13 @@ class Edge:
 
     @property
     def full(self) -> bool:
-        return self._over or len(self.connections) > self.limits.max_connections
+        return self._over or self.room.connections > self.limits.max_connections
 
     @property
     def overfull(self) -> bool:
         """Whether there are too many connections even to refuse one. A refused client takes a descriptor until it
         has read why, and few can be spared."""
-        return self._over or len(self.connections) > self.limits.max_connections + REFUSED_AT_ONCE
+        return self._over or self.room.connections > self.limits.max_connections + REFUSED_AT_ONCE
 
     def _turn(self) -> None:
         # Set first, so that nothing below can end the timer.

@@ -91,6 +91,7 @@ def tls_gauges(tls: ServerTls | None) -> TlsGauges | None:
     return TlsGauges(tls.loads, tls.failures, tls.failed_handshakes, tls.ends)
 
 
-def unsent_gauges(*edges: Edge) -> tuple[int, int]:
-    """Returns the bytes that clients have not taken, and how many answers had to give way."""
-    return sum(edge.unsent.total for edge in edges), sum(edge.unsent.crowded_out for edge in edges)
+def unsent_gauges(edge: Edge) -> tuple[int, int]:
+    """Returns the bytes that clients have not taken, and how many answers had to give way: of all edges that share
+    this one's room."""
+    return edge.unsent.total, edge.unsent.crowded_out

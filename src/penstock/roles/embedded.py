@@ -119,6 +119,6 @@ def embedded(
     tls = server_tls(config)
     tracer = tracer_of(observing.tracing)
     edge = data_plane(gateway, config, loop, clock, doorman, server.not_ready, tls, tracer, webhooks)
-    grpc = grpc_plane(gateway, config, loop, clock, doorman, server.not_ready, tls, tracer)
+    grpc = grpc_plane(gateway, config, edge, loop, clock, doorman, server.not_ready, tls, tracer)
     settings = LiveSettings(config, read_again, follow)
     return Process(server, settings, observing, edge=edge, grpc=grpc, tls=tls, letters=letters)

@@ -50,7 +50,7 @@ def gateway(
     tls = server_tls(config)
     tracer = tracer_of(observing.tracing)
     edge = data_plane(member.gateway, config, loop, clock, doorman, member.not_ready, tls, tracer, webhooks)
-    grpc = grpc_plane(member.gateway, config, loop, clock, doorman, member.not_ready, tls, tracer)
+    grpc = grpc_plane(member.gateway, config, edge, loop, clock, doorman, member.not_ready, tls, tracer)
 
     def follow(before: Config, now: Config) -> None:
         member.follow(before, now)

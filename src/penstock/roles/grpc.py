@@ -13,13 +13,14 @@ from penstock.edge.tls import ServerTls
 from penstock.errors import UserMistake
 from penstock.ports import Clock, Doorman, Gateway
 from penstock.ports.tracing import RequestTracer
-from penstock.roles.data_plane import inside_of, limits_of
+from penstock.roles.data_plane import inside_of
 from penstock.runtime.ids import random_ids
 
 
 def grpc_plane(
     gateway: Gateway,
     config: Config,
+    beside: Edge,
     loop: asyncio.AbstractEventLoop,
     clock: Clock,
     doorman: Doorman | None,
@@ -27,7 +28,8 @@ def grpc_plane(
     tls: ServerTls | None = None,
     tracer: RequestTracer | None = None,
 ) -> Edge | None:
-    """Returns the edge for gRPC; None if there is no port for it."""
+    """Returns the edge for gRPC; None if there is no port for it. `beside`: the edge for HTTP, with which it shares
+    limits."""
     if config.server.grpc_port is None:
         return None
     try:
@@ -43,4 +45,4 @@ def grpc_plane(
     plane = DataPlane(inside, doors, random_ids().__next__, doorman, no_such_method)
     app: App = plane if tracer is None else TracedPlane(plane, tracer, plane.path_of)
     keys = doorman is not None
-    return GrpcEdge(app, limits_of(config), loop, clock, tls, keys=keys, streams=streams(doors))
+    return GrpcEdge(app, beside.limits, loop, clock, tls, keys=keys, room=beside.room, streams=streams(doors))
