@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 import pytest
 
-from grpc_calls import INFERENCE, STREAM, asked, channel_to, infer, stream
+from grpc_calls import INFERENCE, NATIVE, STREAM, asked, channel_to, infer, method, stream
 from penstock.adapters.api_keys.file import KeysFile
 from penstock.auth.keys import make_key
 from penstock.protos.messages import message
@@ -147,3 +147,35 @@ def test_both_ports_have_the_connections_of_one_server() -> None:
             return False
 
         eventually(served)
+
+
+def test_the_door_of_the_open_inference_protocol_can_be_closed() -> None:
+    config = PATIENT + "[doors]\nopen_inference = false\n"
+    told = message("grpc.reflection.v1.ServerReflectionRequest")
+    check = message("grpc.health.v1.HealthCheckRequest")
+    with running(*SLOW, config=config) as server, channel_to(server) as channel:
+        assert infer(channel, text="a").text == "a"
+        with pytest.raises(grpc.RpcError) as one:
+            method(channel, f"/{INFERENCE}/ModelInfer")(tensors(1), timeout=HUNG)
+        assert one.value.code() is grpc.StatusCode.UNIMPLEMENTED
+        silent: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        with pytest.raises(grpc.RpcError) as several:  # also while the client says nothing yet
+            list(stream(channel, f"/{INFERENCE}/ModelStreamInfer")(iter(silent.get, None), timeout=HUNG))
+        assert several.value.code() is grpc.StatusCode.UNIMPLEMENTED
+        asks = [
+            told(list_services=""),
+            told(file_containing_symbol=f"{INFERENCE}.ModelInfer"),
+            told(file_by_filename="penstock/inference.proto"),
+            told(file_containing_symbol="google.rpc.Status"),
+        ]
+        listed, *missing, here = stream(channel, REFLECTION)(iter(asks), timeout=HUNG)
+        names = {service.name for service in listed.list_services_response.service}
+        assert INFERENCE not in names
+        assert {NATIVE, "grpc.health.v1.Health"} <= names
+        assert [each.error_response.error_code for each in missing] == [
+            grpc.StatusCode.NOT_FOUND.value[0]
+        ] * 2
+        assert len(here.file_descriptor_response.file_descriptor_proto) == 1
+        with pytest.raises(grpc.RpcError) as health:
+            method(channel, "/grpc.health.v1.Health/Check")(check(service=INFERENCE), timeout=HUNG)
+        assert health.value.code() is grpc.StatusCode.NOT_FOUND

@@ -59,7 +59,10 @@ class GrpcLine(Line):
 
 def line_to(app: EchoApp, *, keys: bool = False, reads: bool = True, **limits: Any) -> GrpcLine:
     loop = asyncio.get_running_loop()
-    edge = GrpcEdge(app, EdgeLimits(**limits), loop, loop.time, keys=keys, streams=[STREAM.encode()])
+    methods = [STREAM.encode(), CALL.encode()]
+    edge = GrpcEdge(
+        app, EdgeLimits(**limits), loop, loop.time, keys=keys, methods=methods, streams=methods[:1]
+    )
     return GrpcLine(edge, GrpcConnection, reads=reads)
 
 

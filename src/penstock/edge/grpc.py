@@ -65,9 +65,12 @@ class GrpcConnection(Http2Connection):
 class GrpcEdge(Edge):
     """All connections of gRPC."""
 
-    def __init__(self, *args: Any, streams: Collection[bytes] = (), **more: Any) -> None:
-        """`streams`: the paths of methods that take several messages."""
+    def __init__(
+        self, *args: Any, methods: Collection[bytes] = (), streams: Collection[bytes] = (), **more: Any
+    ) -> None:
+        """`methods`: the paths of all methods. `streams`: those of the methods that take several messages."""
         super().__init__(*args, **more)
+        self.methods = frozenset(methods)
         self.streams = frozenset(streams)
         if self.tls is None:
             self._make = GrpcConnection

@@ -36,6 +36,7 @@ from penstock.errors import (
     HeadTooSlow,
     Malformed,
     MethodNotAllowed,
+    NotFound,
     PenstockError,
     UnsupportedMedia,
     UpgradeRequired,
@@ -82,7 +83,10 @@ class GrpcStream(Stream):
             raise UnsupportedMedia("this port speaks gRPC: send application/grpc")
         if headers.get(b"grpc-encoding", b"identity") != b"identity":
             raise UnsupportedMedia("send messages uncompressed: grpc-encoding is not accepted")
-        self._several = self._url in cast("GrpcEdge", self._edge).streams
+        edge = cast("GrpcEdge", self._edge)
+        if self._url not in edge.methods:  # said now: whether it takes one message or several is not known
+            raise NotFound(f"there is no method {self._url[:100].decode('latin-1')!r}")
+        self._several = self._url in edge.streams
         if self._several:
             self._calls: dict[GrpcCall, None] = {}
             self._said: list[bytes] = []  # answers that wait to be sent

@@ -37,8 +37,7 @@ def data_plane(
     webhooks: Webhooks | None = None,
 ) -> Edge:
     inside = replace(inside_of(gateway, config, doorman, not_ready), webhooks=webhooks)
-    closed = [name for name, is_open in asdict(config.doors).items() if not is_open]
-    plane = DataPlane(inside, open_doors(inside, closed), random_ids().__next__, doorman)
+    plane = DataPlane(inside, open_doors(inside, closed_doors(config)), random_ids().__next__, doorman)
     app: App = plane
     if config.api.overload_status != Overloaded.status:
         app = OverloadStatus(app, config.api.overload_status)
@@ -47,6 +46,11 @@ def data_plane(
     if tracer is not None:
         app = TracedPlane(app, tracer, plane.path_of)
     return Edge(app, limits_of(config), loop, clock, tls, keys=doorman is not None)
+
+
+def closed_doors(config: Config) -> list[str]:
+    """Returns the names of the doors that `[doors]` switches off."""
+    return [name for name, is_open in asdict(config.doors).items() if not is_open]
 
 
 def inside_of(

@@ -13,7 +13,7 @@ from penstock.edge.tls import ServerTls
 from penstock.errors import UserMistake
 from penstock.ports import Clock, Doorman, Gateway
 from penstock.ports.tracing import RequestTracer
-from penstock.roles.data_plane import inside_of
+from penstock.roles.data_plane import closed_doors, inside_of
 from penstock.runtime.ids import random_ids
 
 
@@ -34,15 +34,25 @@ def grpc_plane(
         return None
     try:
         # They need protobuf, which is an extra and slow to import.
-        from penstock.doors.grpc.open_doors import open_doors, streams
+        from penstock.doors.grpc.open_doors import methods, open_doors, streams
         from penstock.doors.grpc.status import no_such_method
     except ImportError:
         raise UserMistake("server.grpc_port needs the grpc extra: pip install 'penstock[grpc]'") from None
     from penstock.edge.grpc import GrpcEdge
 
     inside = inside_of(gateway, config, doorman, not_ready)
-    doors = open_doors(inside)
+    doors = open_doors(inside, closed_doors(config))
     plane = DataPlane(inside, doors, random_ids().__next__, doorman, no_such_method)
     app: App = plane if tracer is None else TracedPlane(plane, tracer, plane.path_of)
     keys = doorman is not None
-    return GrpcEdge(app, beside.limits, loop, clock, tls, keys=keys, room=beside.room, streams=streams(doors))
+    return GrpcEdge(
+        app,
+        beside.limits,
+        loop,
+        clock,
+        tls,
+        keys=keys,
+        room=beside.room,
+        methods=methods(doors),
+        streams=streams(doors),
+    )
