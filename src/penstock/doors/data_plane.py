@@ -73,9 +73,11 @@ class DataPlane:
         make_id: Callable[[], str],
         doorman: Doorman | None = None,
         nowhere: Callable[[Failure, str], Answer] = failed,
+        large: LargeBodies | None = None,
     ) -> None:
         """`doorman`: finds out who asks. None: clients need not say who they are. `nowhere`: makes the answer to a
-        failed request that led to no door."""
+        failed request that led to no door. `large`: the line of large bodies; None: this plane has one of its
+        own."""
         self._inside = inside
         self._gateway = inside.gateway
         self._asynchronous = inside.gateway.asynchronous
@@ -85,7 +87,7 @@ class DataPlane:
         self._charges: Charges | None = None
         if doorman is not None and inside.limits.count_refused:
             self._charges = Charges(inside.gateway, doorman)
-        self._large = LargeBodies(inside.gateway.clock)
+        self._large = large or LargeBodies(inside.gateway.clock)
         self._reception = Reception(inside.gateway, doorman, self._charges, self._large, make_id)
         self._table = Table(doors)
         # The doors that can be found by the URL alone: their paths have no names in them.

@@ -24,14 +24,12 @@ from penstock.edge.http1 import Connection
 from penstock.edge.reads import Reads
 from penstock.edge.room import Room
 from penstock.edge.tls import Tls
-from penstock.edge.turns import Turns
 
 if TYPE_CHECKING:
     from penstock.edge.http2 import Http2Connection
 
 SILENT = (State.NEW, State.IDLE, State.QUIET, State.LINGERING)  # the states of connections without a request
 AT_ONCE = 16  # connections that are ended in one turn of the loop
-HELLOS = 0.001  # seconds of a turn of the loop for handshakes; the last of them may take a little longer
 
 log = logging.getLogger("penstock.edge")
 
@@ -105,15 +103,13 @@ class Edge:
             self._make = Opening
         self.tick = 0
         self.closing = False  # every answer from now on is the last on its connection
-        self.room = room or Room(limits.max_unfinished, limits.max_unsent, keys=keys)
+        self.room = room or Room(loop, limits.max_unfinished, limits.max_unsent, keys=keys)
         self.connections = self.room.add(set[Counted]())
         self.deaf: set[Deaf] = set()  # connections that are not read from
         self.keys = keys
         self.held, self.unsent = self.room.held, self.room.unsent
-        self.turns = Turns(loop)
+        self.turns, self.sending, self.hellos = self.room.turns, self.room.sending, self.room.hellos
         self.reads = Reads(loop, bare=tls is None, crowded=lambda: self.held.crowded)
-        self.sending = Turns(loop)  # large answers, piece by piece
-        self.hellos = Turns(loop, HELLOS)  # handshakes, step by step
         self._crowd = Crowd()
         self._over = False  # whether nobody is let in any more
         self._loop = loop

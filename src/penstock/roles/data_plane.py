@@ -10,6 +10,7 @@ from penstock.config import Config
 from penstock.doors.cors import CrossOrigin
 from penstock.doors.data_plane import DataPlane
 from penstock.doors.door import HttpLimits, Inside
+from penstock.doors.large import LargeBodies
 from penstock.doors.open_doors import open_doors
 from penstock.doors.overload_status import OverloadStatus
 from penstock.doors.traced import TracedPlane
@@ -35,9 +36,13 @@ def data_plane(
     tls: ServerTls | None = None,
     tracer: RequestTracer | None = None,
     webhooks: Webhooks | None = None,
+    large: LargeBodies | None = None,
 ) -> Edge:
+    """`large`: the line of large bodies, if another plane shares it."""
     inside = replace(inside_of(gateway, config, doorman, not_ready), webhooks=webhooks)
-    plane = DataPlane(inside, open_doors(inside, closed_doors(config)), random_ids().__next__, doorman)
+    plane = DataPlane(
+        inside, open_doors(inside, closed_doors(config)), random_ids().__next__, doorman, large=large
+    )
     app: App = plane
     if config.api.overload_status != Overloaded.status:
         app = OverloadStatus(app, config.api.overload_status)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from penstock.config import Config
 from penstock.doors.data_plane import DataPlane
+from penstock.doors.large import LargeBodies
 from penstock.doors.traced import TracedPlane
 from penstock.edge.app import App
 from penstock.edge.edge import Edge
@@ -27,9 +28,10 @@ def grpc_plane(
     not_ready: Callable[[], str] = lambda: "",
     tls: ServerTls | None = None,
     tracer: RequestTracer | None = None,
+    large: LargeBodies | None = None,
 ) -> Edge | None:
     """Returns the edge for gRPC; None if there is no port for it. `beside`: the edge for HTTP, with which it shares
-    limits."""
+    limits. `large`: the line of large bodies that they share."""
     if config.server.grpc_port is None:
         return None
     try:
@@ -42,7 +44,7 @@ def grpc_plane(
 
     inside = inside_of(gateway, config, doorman, not_ready)
     doors = open_doors(inside, closed_doors(config))
-    plane = DataPlane(inside, doors, random_ids().__next__, doorman, no_such_method)
+    plane = DataPlane(inside, doors, random_ids().__next__, doorman, no_such_method, large)
     app: App = plane if tracer is None else TracedPlane(plane, tracer, plane.path_of)
     keys = doorman is not None
     return GrpcEdge(
