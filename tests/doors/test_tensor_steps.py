@@ -181,7 +181,7 @@ def test_numbers_in_binary_for_a_model_that_takes_json_wait_for_their_turn() -> 
 
 @pytest.mark.parametrize("datatype", ["BYTES", "\\u0042YTES", "BYT\\u0045S"])
 def test_elements_wait_for_their_turn_however_their_datatype_is_spelt(datatype: str) -> None:
-    assert not Infer(INSIDE).is_quick(letter("function", datatype, [1, 1000], b"\1\0\0\0a" * 1000))
+    assert not Infer(INSIDE).is_quick(letter("function", datatype, [1, 10_000], b"\1\0\0\0a" * 10_000))
 
 
 def test_many_rows_wait_for_their_turn() -> None:
@@ -196,3 +196,56 @@ def test_what_looks_like_a_plain_text_and_is_none_waits_for_its_turn() -> None:
     assert not Infer(INSIDE).is_quick(
         Letter(b"[" + b"1," * MIB + b"1]", {}, Media.OCTETS, "/v2/models/function/infer")
     )
+
+
+def test_few_rows_in_a_body_that_is_not_large_are_read_at_once_and_many_are_not() -> None:
+    """Rows of many inputs: each is put together of a value of every input."""
+    few, many = (
+        [{"name": f"a{n}", "shape": [rows], "datatype": "INT8", "data": [1] * rows} for n in range(60)]
+        for rows in (10, 200)
+    )
+    for inputs, quick in ((few, True), (many, False)):
+        said = json.dumps({"inputs": inputs}, separators=(",", ":")).encode()
+        assert len(said) < LARGE
+        assert Infer(INSIDE).is_quick(Letter(said, {}, Media.JSON, "/v2/models/function/infer")) is quick
+        message = ModelInfer.request(
+            inputs=[{"name": each["name"], "shape": each["shape"]} for each in inputs]
+        )
+        assert ModelInfer(INSIDE).is_quick(Letter(message.SerializeToString(), {})) is quick
+
+
+@pytest.mark.parametrize(
+    ("shape", "fits"),
+    [
+        ([1, 2**18, 1], True),
+        ([1, 1, 1, 1, 1, 2**18], True),
+        ([1, 2**18, 1, 1, 1], False),
+        ([1, 100, 1, 1, 1, 1, 1], True),
+    ],
+)
+def test_lists_of_one_number_are_few(shape: list[int], fits: bool) -> None:
+    """In JSON they would be many times as long as what was sent."""
+    steps = read_for("endpoint", tensor.binary("a", "INT8", shape, memoryview(bytes(prod(shape)))))
+    if fits:
+        assert len(at_once(steps)) == 1
+    else:
+        with pytest.raises(Unacceptable, match="dimensions of 1"):
+            at_once(steps)
+
+
+@pytest.mark.parametrize(
+    ("datatype", "field", "value"),
+    [
+        ("INT32", "int_contents", 7),
+        ("FP32", "fp32_contents", 0.5),
+        ("BYTES", "bytes_contents", b"a"),
+        ("BOOL", "bool_contents", True),
+    ],
+)
+def test_values_that_are_spelt_out_over_grpc_are_read_in_steps(datatype: str, field: str, value: Any) -> None:
+    count = 50_000
+    said = ModelInfer.request(model_name="function")
+    given = said.inputs.add(name="a", datatype=datatype, shape=[1, count])
+    getattr(given.contents, field).extend([value] * count)
+    walk = ModelInfer(INSIDE).read(said.SerializeToString(), {})
+    assert sum(1 for _ in walk) >= count // numbers.AT_ONCE

@@ -103,7 +103,7 @@ class DataPlane:
         door = (self._asking.get(url) or self._table.find_by_url(url)) if method == POST else None
         if (
             isinstance(door, AskingDoor)
-            and (len(body) <= LARGE or _is_quick(door, body, headers, url))
+            and (len(body) <= door.small or _is_quick(door, body, headers, url))
             and b"prefer" not in headers
             and b"idempotency-key" not in headers
         ):
@@ -214,7 +214,7 @@ class DataPlane:
 
     async def _ask(self, caller: Caller, door: AskingDoor, identity: Identity | None, letter: Letter) -> None:
         headers = letter.headers
-        if len(letter.body) > LARGE and not door.is_quick(letter):
+        if len(letter.body) > door.small and not door.is_quick(letter):
             asks = self._checked(await self._reception.look(identity, door.read_letter(letter)))
         else:
             asks = self._read(door, letter)
@@ -335,7 +335,7 @@ def _letter(door: AskingDoor, body: bytes, headers: Headers, url: bytes) -> Lett
 
 
 def _is_quick(door: AskingDoor, body: bytes, headers: Headers, url: bytes) -> bool:
-    """Whether a large body is read at once: it needs little looking at, or is refused before it is looked at."""
+    """Whether a body is read at once: it needs little looking at, or is refused before it is looked at."""
     try:
         return door.is_quick(_letter(door, body, headers, url))
     except PenstockError:

@@ -16,6 +16,7 @@ from enum import Enum
 from typing import ClassVar, NamedTuple
 
 from penstock.doors.every_answer import failed
+from penstock.doors.large import LARGE
 from penstock.doors.openapi_parts import Described, Offer, Part, refused
 from penstock.doors.plain import is_plain
 from penstock.doors.reception import Reception
@@ -119,6 +120,7 @@ class AskingDoor(Door):
     methods: ClassVar[tuple[str, ...]] = ("POST",)
     tasks: ClassVar[BecomesTask] = BecomesTask.NEVER
     others: ClassVar[bool] = False  # whether the door also reads bodies that are not JSON
+    small: ClassVar[int] = LARGE  # bytes: a body up to this is read at once, a larger one if it `is_quick`
 
     @abstractmethod
     def read(self, body: bytes, headers: Headers) -> Steps[Sequence[Ask]]:
@@ -134,7 +136,8 @@ class AskingDoor(Door):
         return self.read_other(letter.media, letter.body, letter.query)
 
     def is_quick(self, letter: Letter) -> bool:
-        """Whether a large body is read in next to no time: it needs no checks, as one of bytes, or hardly any."""
+        """Whether a body that is not small is read in next to no time: it needs no checks, as one of bytes, or
+        hardly any."""
         return letter.media is Media.OCTETS or (letter.media is Media.JSON and is_plain(letter.body))
 
     def read_one(self, body: bytes) -> Ask | None:

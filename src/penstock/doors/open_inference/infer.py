@@ -21,6 +21,8 @@ from penstock.doors.open_inference import tensor
 from penstock.doors.open_inference.answer import Wanted, answer_to
 from penstock.doors.open_inference.described import describe
 from penstock.doors.open_inference.request import (
+    MOST_ROWS,
+    SMALL,
     InferBody,
     InputTensor,
     asked_of,
@@ -39,7 +41,6 @@ from penstock.errors import Malformed, Unacceptable
 from penstock.types import Ask, Reply
 
 HEADER = b"inference-header-content-length"
-MOST_ROWS = 1024  # of all inputs, with which a large body is read at once
 
 _BODY = msgspec.json.Decoder(InferBody)
 
@@ -48,6 +49,7 @@ class Infer(OpenInferenceDoor, AskingDoor):
     """Takes tensors, in JSON or in binary."""
 
     path = f"{MODELS}{{model}}/infer"
+    small = SMALL
     others = True  # with binary tensors, clients call a body application/octet-stream, or say nothing
 
     def read_letter(self, letter: Letter) -> Steps[Sequence[Ask]]:
@@ -98,19 +100,23 @@ class Infer(OpenInferenceDoor, AskingDoor):
         raise NotImplementedError  # a letter names the model
 
     def is_quick(self, letter: Letter) -> bool:
-        """Whether it is so, as are numbers in binary for a function: it gets them as they are."""
-        length = json_length(letter.headers, letter.body)
-        if length is None:
-            return is_plain(letter.body)  # it is JSON, whatever its client calls it
-        if length > LARGE or not self.inside.gateway.takes_bytes(model_at(letter.path)):
+        """Whether it is so: few rows in a body that is not large, or a large one with numbers in binary for a
+        function, which gets them as they are."""
+        body = letter.body
+        length = json_length(letter.headers, body)
+        head = body if length is None else body[:length]
+        if len(body) > LARGE and length is None:
+            return is_plain(body)  # it is JSON, whatever its client calls it
+        if len(head) > LARGE:
             return False
+        takes_bytes = self.inside.gateway.takes_bytes(model_at(letter.path))
         try:
-            inputs = _BODY.decode(letter.body[:length]).inputs
+            inputs = _BODY.decode(head).inputs
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            return len(body) <= LARGE  # it is refused, in words
+        if sum(sum(each.shape[:1]) for each in inputs) > MOST_ROWS:
             return False
-        return all(each.datatype != tensor.BYTES for each in inputs) and (
-            sum(sum(each.shape[:1]) for each in inputs) <= MOST_ROWS
-        )
+        return len(body) <= LARGE or (takes_bytes and all(each.datatype != tensor.BYTES for each in inputs))
 
     def answer(self, replies: Sequence[Reply], now: float) -> Answer:
         return answer_to(Wanted(None, None, binary=False), replies, now)

@@ -30,6 +30,9 @@ from penstock.tensors import DATATYPES, packed
 
 TEXT, JSON, OCTETS = "str", "json", "bytes"
 CONTENT_TYPES = (TEXT, JSON, OCTETS)
+# Lists that a row of numbers may become in JSON: so many, or so many for each number.
+MOST_LISTS = 16 * 1024
+LISTS_OF_A_NUMBER = 2
 
 _from_json = msgspec.json.Decoder().decode
 
@@ -90,6 +93,7 @@ class Rows:
         size = len(whole) // rows if rows else 0
         cells = list[Cell]()
         if not (shape and self._takes_bytes):
+            _check_lists(tensor.name, shape)
             # Of what is written here only the depth is not known to be harmless.
             deep = b"[" * len(shape) + b"0" + b"]" * len(shape)
             yield from self._inputs.check_in_steps(deep, self._model, ascii_only=True)
@@ -151,6 +155,19 @@ class Rows:
             raise Unacceptable(f"an element of the input {name[:50]!r} is not text in UTF-8") from None
         ascii_only = said.isascii()
         return msgspec.Raw((yield from self._inputs.check_in_steps(said, self._model, ascii_only=ascii_only)))
+
+
+def _check_lists(name: str, shape: Sequence[int]) -> None:
+    """Refuse a shape whose lists would be far longer in JSON than the numbers in them."""
+    lists, number = 0, 1
+    for size in shape:
+        lists += number
+        number *= size
+    if lists > max(LISTS_OF_A_NUMBER * number, MOST_LISTS):
+        raise Unacceptable(
+            f"the shape of the input {name[:50]!r} has too many dimensions of 1 behind a large one, for a model"
+            " that takes JSON"
+        )
 
 
 def _are_texts(elements: Sequence[bytes]) -> Steps[bool]:

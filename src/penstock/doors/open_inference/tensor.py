@@ -60,7 +60,7 @@ def spelt_out(name: str, datatype: str, shape: Sequence[int], said: bytes) -> St
         if not DATATYPES[datatype].spelt:
             raise Unacceptable(f"the input {_shown(name)} is {datatype}, which can be sent in binary only")
         return Tensor(name, datatype, shape, (yield from numbers.spelt_out(name, datatype, shape, said)))
-    _check_number(name, prod(shape))
+    check_number(name, prod(shape))
     try:
         values = _values(said)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
@@ -119,12 +119,12 @@ def _elements(name: str, data: memoryview) -> Steps[list[bytes]]:
             raise Unacceptable(f"the bytes of the input {_shown(name)} end in the middle of an element")
         elements.append(bytes(data[begin:at]))
         if not len(elements) % AT_ONCE:
-            _check_number(name, len(elements))
+            check_number(name, len(elements))
             yield
     return elements
 
 
-def _check_number(name: str, elements: int) -> None:
+def check_number(name: str, elements: int) -> None:
     if elements > MOST_ELEMENTS:
         raise Unacceptable(f"the input {_shown(name)} has more than {MOST_ELEMENTS} elements of {BYTES}")
 
