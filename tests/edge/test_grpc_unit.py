@@ -355,3 +355,18 @@ async def test_a_server_that_stops_begins_no_stream_of_messages() -> None:
     late = line.begin(said=framed(b"after"))
     assert ended(line.answer(late)) == "SERVICE_DRAINING"
     assert [asked.body for asked in app.asked] == [b"before"]
+
+
+@in_virtual_time
+async def test_while_a_server_stops_no_more_is_taken_than_the_window_of_a_stream() -> None:
+    """Its last answers may take as long as they like."""
+    line = line_to(app := GrpcApp(at_once=False))
+    number = line.begin(said=framed(b"before"))
+    line.edge.retire()
+    assert line.pour(number, framed(bytes(1000)) * 3000) > MIB
+    assert line.edge.held.total <= STREAM_WINDOW
+    app.asked[0].answer(b"heard")
+    await settle()
+    assert line.answer(number).body == framed(b"heard")
+    assert ended(line.answer(number)) == "SERVICE_DRAINING"
+    assert line.edge.held.total == 0

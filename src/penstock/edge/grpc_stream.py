@@ -5,8 +5,8 @@ gRPC makes one for each call (`grpc.py`).
     an answer     a head, messages, and a second head that says how it ended: `grpc-status`, 0 if all is well
 
 A call of one message is a request, like any other stream. On a stream of messages each message is one, with a
-`Caller` of its own; its answer goes out when it is there. While too many have no answer, what comes is not
-taken, and the window of the stream stays shut.
+`Caller` of its own (`grpc_call.py`); its answer goes out when it is there. While too many have no answer, what
+comes is not taken, and the window of the stream stays shut.
 
     HEAD (who asks?) ──► QUIET ◄──► BUSY          BODY: a message has come in part
                            │          │           SENDING: the client does not read
@@ -23,12 +23,11 @@ from typing import TYPE_CHECKING, cast
 
 from penstock.edge.answer import Answer
 from penstock.edge.bounds import LITTLE, State, not_introduced, quiet_for_long, too_large
-from penstock.edge.caller import Parts, Render, nothing_asked
 from penstock.edge.fields import Headers
+from penstock.edge.grpc_call import GrpcCall
 from penstock.edge.heads import POST
 from penstock.edge.held import STRANGERS
 from penstock.edge.http2_stream import Stream
-from penstock.edge.talk import Talk
 from penstock.edge.unsent import PIECE
 from penstock.errors import (
     BodyTooSlow,
@@ -39,10 +38,7 @@ from penstock.errors import (
     NotFound,
     PenstockError,
     UnsupportedMedia,
-    UpgradeRequired,
 )
-from penstock.ports import Leaving
-from penstock.types import Reply
 
 if TYPE_CHECKING:
     from penstock.edge.grpc import GrpcConnection, GrpcEdge
@@ -250,7 +246,7 @@ class GrpcStream(Stream):
         """Open the window of the stream by what has come, unless messages in it must wait for answers: a message
         may be larger than the window."""
         size = self._owed
-        if size and not self._is_full:
+        if size and not self._is_full and not self._over:
             self._owed = 0
             cast("GrpcConnection", self._connection).open_window(self, size)
 
@@ -267,7 +263,7 @@ class GrpcStream(Stream):
             if held:
                 self._edge.held.change(self, held)
 
-    def answer_to(self, call: "GrpcCall", answer: Answer, tenant: str) -> None:
+    def answer_to(self, call: GrpcCall, answer: Answer, tenant: str) -> None:
         """Send the answer to one message, soon: those of a batch come together."""
         if self._calls.pop(call, self) is self or self.state == State.CLOSED:
             return
@@ -365,34 +361,6 @@ class GrpcStream(Stream):
         if self._several:
             self._over = True
             self._look()
-
-
-class GrpcCall:
-    """One message of a stream. Implements `caller.Caller`."""
-
-    __slots__ = ("_stream", "leaving", "render")
-
-    def __init__(self, stream: GrpcStream) -> None:
-        self._stream = stream
-        self.leaving: Leaving | None = None
-        self.render: Render = nothing_asked
-
-    def reply(self, reply: Reply) -> None:
-        stream = self._stream
-        if stream.state != State.CLOSED:
-            self.respond(self.render(reply, stream.now()), reply.request.tenant)
-
-    def respond(self, answer: Answer, tenant: str = "") -> None:
-        self.leaving = None
-        self._stream.answer_to(self, answer, tenant)
-
-    def begin(self, answer: Answer, tenant: str = "") -> Parts | None:
-        """Returns None: the answer to a message is one message."""
-        return None
-
-    def switch(self, answer: Answer, talk: Talk) -> None:
-        """Raises UpgradeRequired: a message is no connection."""
-        raise UpgradeRequired("WebSocket is spoken over HTTP/1.1 only")
 
 
 def _framed(message: bytes) -> bytes:
