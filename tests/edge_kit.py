@@ -126,6 +126,9 @@ class Client(asyncio.Transport):
             self._waiting += len(data)
             self.connection.pause_writing()
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """A slow client is slow from its first byte."""
+
     def get_write_buffer_size(self) -> int:
         return self._waiting
 

@@ -20,6 +20,7 @@ METHODS = {
     f"/{NATIVE}/Infer": ("penstock.v1.InferRequest", "penstock.v1.InferResponse"),
     f"/{NATIVE}/InferStream": ("penstock.v1.InferRequest", "penstock.v1.StreamResponse"),
     f"/{INFERENCE}/ModelInfer": ("inference.ModelInferRequest", "inference.ModelInferResponse"),
+    f"/{INFERENCE}/ModelStreamInfer": ("inference.ModelInferRequest", "inference.ModelStreamInferResponse"),
     "/grpc.health.v1.Health/Check": (
         "grpc.health.v1.HealthCheckRequest",
         "grpc.health.v1.HealthCheckResponse",

@@ -21,6 +21,7 @@ from h2.events import (
     ResponseReceived,
     StreamEnded,
     StreamReset,
+    TrailersReceived,
 )
 
 JSON = ("content-type", "application/json")
@@ -95,6 +96,8 @@ class Http2Client:
             heard = self.streams[event.stream_id]
             heard.headers = {str(name): str(value) for name, value in event.headers}
             heard.status = int(heard.headers.pop(":status"))
+        elif isinstance(event, TrailersReceived):
+            self.streams[event.stream_id].headers |= {str(name): str(value) for name, value in event.headers}
         elif isinstance(event, DataReceived):
             self.streams[event.stream_id].body += event.data
             if self.reads:

@@ -12,9 +12,10 @@ from msgspec.structs import astuple
 
 from penstock.doors import clean, depth, steps
 from penstock.doors.door import AskingDoor, HttpLimits, Inside
-from penstock.doors.inputs import inputs_of, is_plain
+from penstock.doors.inputs import inputs_of
 from penstock.doors.large import LARGE
 from penstock.doors.native import Inference, ShortInference
+from penstock.doors.plain import is_plain
 from penstock.doors.steps import PIECE, Steps
 from penstock.doors.tei import Embed
 from penstock.errors import Unacceptable

@@ -11,10 +11,12 @@ from penstock.edge.http2 import Http2Connection
 class Line(Http2Client):
     """A client and its connection; `talk` lets both say all they have to say."""
 
-    def __init__(self, edge: Edge, **settings: Any) -> None:
+    def __init__(
+        self, edge: Edge, connection: type[Http2Connection] = Http2Connection, **settings: Any
+    ) -> None:
         super().__init__(**settings)
         self.edge = edge
-        self.wire = Client(edge, Http2Connection)
+        self.wire = Client(edge, connection)
         self._heard = 0
         self.talk()
 

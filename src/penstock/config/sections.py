@@ -252,7 +252,7 @@ class Limits:
     max_long_poll: SpanOrNone = 30.0
     max_asks: Positive = 1024  # of one call: as many inputs as a list of them may have
     max_stream_asks: Positive = 1024  # in flight on one WebSocket
-    stream_idle_timeout: Span = 600.0  # of a WebSocket on which nothing is asked
+    stream_idle_timeout: Span = 600.0  # of a WebSocket or a stream of gRPC on which nothing is asked
     max_lanes: Positive = 256
     max_cache_entries: Positive = 50_000  # answers of deterministic models that a gateway remembers
     max_cache_bytes: Bytes = 64 * MIB

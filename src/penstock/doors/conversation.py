@@ -18,10 +18,11 @@ import msgspec
 
 from penstock.doors.door import Inside
 from penstock.doors.every_answer import failed
-from penstock.doors.inputs import BACKSLASH, DELETE, QUOTE, decode, inputs_of, is_plain
+from penstock.doors.inputs import BACKSLASH, DELETE, QUOTE, decode, inputs_of
 from penstock.doors.large import LARGE
 from penstock.doors.native import around_output
 from penstock.doors.native_body import asked
+from penstock.doors.plain import is_plain
 from penstock.doors.reception import Reception
 from penstock.doors.stream_message import (
     MESSAGE,

@@ -23,9 +23,9 @@ from penstock.doors.door import (
 )
 from penstock.doors.every_answer import failed
 from penstock.doors.idempotency import KeyedAnswer, idempotency_key
-from penstock.doors.inputs import is_plain
 from penstock.doors.joined import Joined
 from penstock.doors.large import LARGE, LargeBodies
+from penstock.doors.plain import is_plain
 from penstock.doors.ratelimit import refusal_fields
 from penstock.doors.reception import Reception
 from penstock.doors.results import accepted
@@ -42,6 +42,7 @@ from penstock.errors import (
     MethodNotAllowed,
     NoInput,
     OverQuota,
+    PenstockError,
     Unacceptable,
     Unauthorized,
     UpgradeRequired,
@@ -72,9 +73,11 @@ class DataPlane:
         make_id: Callable[[], str],
         doorman: Doorman | None = None,
         nowhere: Callable[[Failure, str], Answer] = failed,
+        large: LargeBodies | None = None,
     ) -> None:
         """`doorman`: finds out who asks. None: clients need not say who they are. `nowhere`: makes the answer to a
-        failed request that led to no door."""
+        failed request that led to no door. `large`: the line of large bodies; None: this plane has one of its
+        own."""
         self._inside = inside
         self._gateway = inside.gateway
         self._asynchronous = inside.gateway.asynchronous
@@ -84,7 +87,7 @@ class DataPlane:
         self._charges: Charges | None = None
         if doorman is not None and inside.limits.count_refused:
             self._charges = Charges(inside.gateway, doorman)
-        self._large = LargeBodies(inside.gateway.clock)
+        self._large = large or LargeBodies(inside.gateway.clock)
         self._reception = Reception(inside.gateway, doorman, self._charges, self._large, make_id)
         self._table = Table(doors)
         # The doors that can be found by the URL alone: their paths have no names in them.
@@ -100,7 +103,7 @@ class DataPlane:
         door = (self._asking.get(url) or self._table.find_by_url(url)) if method == POST else None
         if (
             isinstance(door, AskingDoor)
-            and _is_quick(door, body, headers)
+            and (len(body) <= door.small or _is_quick(door, body, headers, url))
             and b"prefer" not in headers
             and b"idempotency-key" not in headers
         ):
@@ -211,7 +214,7 @@ class DataPlane:
 
     async def _ask(self, caller: Caller, door: AskingDoor, identity: Identity | None, letter: Letter) -> None:
         headers = letter.headers
-        if not _is_quick(door, letter.body, headers):
+        if len(letter.body) > door.small and not door.is_quick(letter):
             asks = self._checked(await self._reception.look(identity, door.read_letter(letter)))
         else:
             asks = self._read(door, letter)
@@ -331,9 +334,12 @@ def _letter(door: AskingDoor, body: bytes, headers: Headers, url: bytes) -> Lett
     return Letter(body, headers, media_of(headers, door.others), path, query)
 
 
-def _is_quick(door: AskingDoor, body: bytes, headers: Headers) -> bool:
-    """Whether a body is read at once: it is small, or needs little looking at."""
-    return len(body) <= LARGE or door.is_quick(body, headers) or is_plain(body)
+def _is_quick(door: AskingDoor, body: bytes, headers: Headers, url: bytes) -> bool:
+    """Whether a body is read at once: it needs little looking at, or is refused before it is looked at."""
+    try:
+        return door.is_quick(_letter(door, body, headers, url))
+    except PenstockError:
+        return True
 
 
 def _wanted(headers: Headers) -> Media:

@@ -16,7 +16,9 @@ from enum import Enum
 from typing import ClassVar, NamedTuple
 
 from penstock.doors.every_answer import failed
+from penstock.doors.large import LARGE
 from penstock.doors.openapi_parts import Described, Offer, Part, refused
+from penstock.doors.plain import is_plain
 from penstock.doors.reception import Reception
 from penstock.doors.steps import Steps
 from penstock.doors.wishes import Media
@@ -103,9 +105,6 @@ class Letter(NamedTuple):
     query: str = ""
 
 
-OCTETS = Media.OCTETS.value.encode()
-
-
 class Call(list[Ask]):
     """The asks of a letter that also said what the answer is to look like."""
 
@@ -121,6 +120,7 @@ class AskingDoor(Door):
     methods: ClassVar[tuple[str, ...]] = ("POST",)
     tasks: ClassVar[BecomesTask] = BecomesTask.NEVER
     others: ClassVar[bool] = False  # whether the door also reads bodies that are not JSON
+    small: ClassVar[int] = LARGE  # bytes: a body up to this is read at once, a larger one if it `is_quick`
 
     @abstractmethod
     def read(self, body: bytes, headers: Headers) -> Steps[Sequence[Ask]]:
@@ -135,9 +135,10 @@ class AskingDoor(Door):
             return self.read(letter.body, letter.headers)
         return self.read_other(letter.media, letter.body, letter.query)
 
-    def is_quick(self, body: bytes, headers: Headers) -> bool:
-        """Whether a large body is read in next to no time, as one of bytes is: it needs no checks."""
-        return headers.get(b"content-type") == OCTETS
+    def is_quick(self, letter: Letter) -> bool:
+        """Whether a body that is not small is read in next to no time: it needs no checks, as one of bytes, or
+        hardly any."""
+        return letter.media is Media.OCTETS or (letter.media is Media.JSON and is_plain(letter.body))
 
     def read_one(self, body: bytes) -> Ask | None:
         """Returns the ask of a small body, if it has one ask and its head does not change how it is read: a shorter

@@ -17,8 +17,6 @@ MOST_PARAMETERS = 16 * 1024  # bytes
 # Bytes. Longer parameters are read each time, so that the memory of read ones stays small.
 REMEMBERED_PARAMETERS = 1024
 DEEPEST_PARAMETERS = 64  # levels
-PLAIN_TEXTS = 16  # texts in a plain body, its names included
-PLAIN_REST = 1024  # bytes of a plain body that stand in no text
 
 QUOTE, BACKSLASH, DELETE = b'"\\\x7f'  # numbers: to search bytes for a number takes a fifth of the time
 
@@ -60,24 +58,6 @@ class Inputs:
 def inputs_of(inside: Inside) -> Inputs:
     limits = inside.limits
     return Inputs(inside.gateway, max_depth=limits.max_depth, control_characters=limits.control_characters)
-
-
-def is_plain(body: bytes) -> bool:
-    """Whether a body is little more than a few long texts in ASCII, without escapes: to look through it takes no
-    longer than to read it, whatever its size."""
-    if BACKSLASH in body or not body.isascii():
-        return False
-    at = outside = 0
-    for _ in range(PLAIN_TEXTS + 1):
-        begin = body.find(QUOTE, at)
-        if begin < 0:
-            return outside + len(body) - at <= PLAIN_REST
-        end = body.find(QUOTE, begin + 1)
-        outside += begin - at
-        if end < 0 or outside > PLAIN_REST:
-            return False
-        at = end + 1
-    return False
 
 
 def check_unicode(body: bytes) -> Steps[bool]:

@@ -27,7 +27,7 @@ class State:
     BODY = 3  # waits for the rest of a request's body
     SENDING = 4  # waits for the client to read
     LINGERING = 5  # waits for the client to notice that this was the last answer
-    QUIET = 6  # a WebSocket on which nothing is in flight: waits for a sign of life
+    QUIET = 6  # a WebSocket or stream of messages on which nothing is in flight: waits for a sign of life
     BUSY = 7  # waits for the answer, whose deadline is the gateway's matter
     CLOSED = 8
 

@@ -19,18 +19,17 @@ from typing import TYPE_CHECKING, Protocol
 from penstock.edge.app import App
 from penstock.edge.bounds import REFUSED_AT_ONCE, State
 from penstock.edge.departed import Deaf, those_who_left, those_with_words
-from penstock.edge.held import Crowd, Held
+from penstock.edge.held import Crowd
 from penstock.edge.http1 import Connection
 from penstock.edge.reads import Reads
+from penstock.edge.room import Room
 from penstock.edge.tls import Tls
-from penstock.edge.turns import Turns
 
 if TYPE_CHECKING:
     from penstock.edge.http2 import Http2Connection
 
 SILENT = (State.NEW, State.IDLE, State.QUIET, State.LINGERING)  # the states of connections without a request
 AT_ONCE = 16  # connections that are ended in one turn of the loop
-HELLOS = 0.001  # seconds of a turn of the loop for handshakes; the last of them may take a little longer
 
 log = logging.getLogger("penstock.edge")
 
@@ -47,7 +46,8 @@ class EdgeLimits:
     idle_seconds: float = 75.0  # between two requests on a connection
     send_seconds: float = 30.0  # for a client that does not read its answers
     linger_seconds: float = 2.0  # for a refused client to read why
-    # A WebSocket on which nothing is in flight: until its client is pinged, and must answer; and until it ends.
+    # A WebSocket or a stream of gRPC on which nothing is in flight: until its client is pinged, and must answer;
+    # and until it ends.
     ping_seconds: float = 20.0
     quiet_seconds: float = 600.0
     max_unfinished: int = 256 * 2**20  # bytes of all requests that have not come in full
@@ -88,8 +88,10 @@ class Edge:
         tls: Tls | None = None,
         *,
         keys: bool = False,
+        room: Room | None = None,
     ) -> None:
-        """`keys`: whether clients can prove who they are."""
+        """`keys`: whether clients can prove who they are. `room`: what this edge shares with others; None: it has a
+        room of its own."""
         self.app = app
         self.limits = limits
         self.clock = clock
@@ -101,15 +103,13 @@ class Edge:
             self._make = Opening
         self.tick = 0
         self.closing = False  # every answer from now on is the last on its connection
-        self.connections: set[Counted] = set()
+        self.room = room or Room(loop, limits.max_unfinished, limits.max_unsent, keys=keys)
+        self.connections = self.room.add(set[Counted]())
         self.deaf: set[Deaf] = set()  # connections that are not read from
         self.keys = keys
-        self.held = Held(limits.max_unfinished, keys=keys)
-        self.unsent = Held(limits.max_unsent, keys=keys)
-        self.turns = Turns(loop)
+        self.held, self.unsent = self.room.held, self.room.unsent
+        self.turns, self.sending, self.hellos = self.room.turns, self.room.sending, self.room.hellos
         self.reads = Reads(loop, bare=tls is None, crowded=lambda: self.held.crowded)
-        self.sending = Turns(loop)  # large answers, piece by piece
-        self.hellos = Turns(loop, HELLOS)  # handshakes, step by step
         self._crowd = Crowd()
         self._over = False  # whether nobody is let in any more
         self._loop = loop
@@ -141,13 +141,13 @@ class Edge:
 
     @property
     def full(self) -> bool:
-        return self._over or len(self.connections) > self.limits.max_connections
+        return self._over or self.room.connections > self.limits.max_connections
 
     @property
     def overfull(self) -> bool:
         """Whether there are too many connections even to refuse one. A refused client takes a descriptor until it
         has read why, and few can be spared."""
-        return self._over or len(self.connections) > self.limits.max_connections + REFUSED_AT_ONCE
+        return self._over or self.room.connections > self.limits.max_connections + REFUSED_AT_ONCE
 
     def _turn(self) -> None:
         # Set first, so that nothing below can end the timer.

@@ -21,6 +21,11 @@ class GrpcConnection(Http2Connection):
     stream = GrpcStream
     machine = lighter_machine()
 
+    def __init__(self, edge: Edge) -> None:
+        super().__init__(edge)
+        self.heard_at = edge.tick  # when the client last said anything
+        self._pinged_at = -1
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if self.edge.full:
             cast(asyncio.Transport, transport).abort()
@@ -29,23 +34,43 @@ class GrpcConnection(Http2Connection):
         cast(asyncio.Transport, transport).set_write_buffer_limits(PIECE)
         super().connection_made(transport)
 
+    def data_received(self, data: bytes) -> None:
+        self.heard_at = self.edge.tick
+        super().data_received(data)
+
+    def ping(self) -> None:
+        """Ask the client for a sign of life, once for all its streams that want one."""
+        if not self._ended and self._pinged_at != self.edge.tick:
+            self._pinged_at = self.edge.tick
+            self._machine.ping(bytes(8))
+            self._flush_soon()
+
     def _acknowledge(self, event: DataReceived, stream: Stream | None) -> None:
         if stream is None or not cast(GrpcStream, stream).owe(event.flow_controlled_length):
             super()._acknowledge(event, stream)
+        else:  # the connection's window opens at once, so that no stream holds up another
+            self._machine.open_connection(event.flow_controlled_length)
 
     def open_window(self, stream: GrpcStream, size: int) -> None:
-        """Open the windows again by so many bytes, which a stream of messages has taken."""
+        """Open the window of a stream of messages again by so many bytes, which it has taken."""
         if not self._ended:
-            self._machine.acknowledge_received_data(size, stream.id)
+            self._machine.open_stream(size, stream.id)
             self._flush_soon()
+
+    def earn(self, messages: int) -> None:
+        """Note that so many messages go out: a client may open its windows again with each that it reads."""
+        self._frames.earn(messages)
 
 
 class GrpcEdge(Edge):
     """All connections of gRPC."""
 
-    def __init__(self, *args: Any, streams: Collection[bytes] = (), **more: Any) -> None:
-        """`streams`: the paths of methods that take several messages."""
+    def __init__(
+        self, *args: Any, methods: Collection[bytes] = (), streams: Collection[bytes] = (), **more: Any
+    ) -> None:
+        """`methods`: the paths of all methods. `streams`: those of the methods that take several messages."""
         super().__init__(*args, **more)
+        self.methods = frozenset(methods)
         self.streams = frozenset(streams)
         if self.tls is None:
             self._make = GrpcConnection

@@ -5,8 +5,14 @@ gRPC makes one for each call (`grpc.py`).
     an answer     a head, messages, and a second head that says how it ended: `grpc-status`, 0 if all is well
 
 A call of one message is a request, like any other stream. On a stream of messages each message is one, with a
-`Caller` of its own; its answer goes out when it is there. While too many have no answer, what comes is not
-taken, and the client's window stays shut.
+`Caller` of its own (`grpc_call.py`); its answer goes out when it is there. While too many have no answer, what
+comes is not taken, and the window of the stream stays shut.
+
+    HEAD (who asks?) ──► QUIET ◄──► BUSY          BODY: a message has come in part
+                           │          │           SENDING: the client does not read
+                           └──────────┴──► CLOSED
+
+A stream of messages has the states of a WebSocket, and their time limits. A client that is quiet is pinged.
 
 What a plane answers becomes an answer of gRPC so: the body is the message, and the fields stand in the second
 head. If `grpc-status` is among the fields, the call ends with that status and without a message.
@@ -16,28 +22,29 @@ import asyncio
 from typing import TYPE_CHECKING, cast
 
 from penstock.edge.answer import Answer
-from penstock.edge.bounds import LITTLE, State, too_large
-from penstock.edge.caller import Parts, Render, nothing_asked
+from penstock.edge.bounds import LITTLE, State, not_introduced, quiet_for_long, too_large
 from penstock.edge.fields import Headers
+from penstock.edge.grpc_call import GrpcCall
 from penstock.edge.heads import POST
+from penstock.edge.held import STRANGERS
 from penstock.edge.http2_stream import Stream
-from penstock.edge.talk import Talk
 from penstock.edge.unsent import PIECE
 from penstock.errors import (
+    BodyTooSlow,
     Draining,
+    HeadTooSlow,
     Malformed,
     MethodNotAllowed,
+    NotFound,
     PenstockError,
     UnsupportedMedia,
-    UpgradeRequired,
 )
-from penstock.ports import Leaving
-from penstock.types import Reply
 
 if TYPE_CHECKING:
     from penstock.edge.grpc import GrpcConnection, GrpcEdge
 
 MOST_IN_FLIGHT = 256  # messages of one stream that have no answer, or whose answer is not sent
+MOST_OF_A_STRANGER = 1  # the same, where keys are asked for and it is not known yet who asks
 PREFIX = 5  # bytes before each message
 STATUS = "grpc-status"
 BEGIN = [(b":status", b"200"), (b"content-type", b"application/grpc")]
@@ -48,8 +55,12 @@ class GrpcStream(Stream):
     """One call."""
 
     ends_with_body = False
+    around_body = PREFIX
 
-    __slots__ = ("_begun", "_calls", "_over", "_owed", "_read", "_said", "_sending", "_several", "_trailers")
+    __slots__ = (
+        "_begun", "_calls", "_over", "_owed", "_pinged", "_quiet_since", "_read", "_said", "_sending", "_several",
+        "_took", "_trailers",
+    )  # fmt: skip
 
     def __init__(self, connection: "GrpcConnection", number: int, complete: bool) -> None:
         super().__init__(connection, number, complete)
@@ -68,21 +79,31 @@ class GrpcStream(Stream):
             raise UnsupportedMedia("this port speaks gRPC: send application/grpc")
         if headers.get(b"grpc-encoding", b"identity") != b"identity":
             raise UnsupportedMedia("send messages uncompressed: grpc-encoding is not accepted")
-        self._several = self._url in cast("GrpcEdge", self._edge).streams
+        edge = cast("GrpcEdge", self._edge)
+        if self._url not in edge.methods:  # said now: whether it takes one message or several is not known
+            raise NotFound(f"there is no method {self._url[:100].decode('latin-1')!r}")
+        self._several = self._url in edge.streams
         if self._several:
             self._calls: dict[GrpcCall, None] = {}
             self._said: list[bytes] = []  # answers that wait to be sent
             self._read = bytearray()  # what has come and is no message yet
-            self._owed = 0  # bytes by which the client's window is not open again
-            self._over = self._sending = False
+            self._owed = 0  # bytes by which the window of the stream is not open again
+            self._over = self._edge.closing  # no further message is taken
+            self._sending = False
+            self._took = False  # whether a message has come in full since the state was looked at
+            self._pinged = False  # since the stream is quiet
+            self._quiet_since = 0.0
 
     def _find_holder(self) -> None:
-        """Nothing is found out before it matters: nearly all messages are little, and come with their head."""
+        """Find out who asks, if it is a stream of messages. For one message nothing is found out before it matters:
+        nearly all messages are little, and come with their head."""
+        if self._several:
+            super()._find_holder()
 
     def take_head(self, fields: "list[tuple[bytes, bytes]]") -> None:  # type: ignore[override]
         super().take_head(fields)
         if self._several and self.state == State.BODY:
-            self.state = State.BUSY  # it may last
+            self._look()
 
     def refuse(self, exc: Exception) -> None:
         if self._several:
@@ -149,7 +170,6 @@ class GrpcStream(Stream):
             self._end(self._trailers)
             return
         self.all_taken()
-        self.state = State.BUSY
         self._connection.not_blocked(self)
         if self._said:
             self._send_all()
@@ -160,7 +180,7 @@ class GrpcStream(Stream):
     # ---- a stream of messages ----------------------------------------------------------------------------
 
     def owe(self, size: int) -> bool:
-        """Note that so many bytes have come. Returns False if the window may open again at once."""
+        """Note that so many bytes have come. Returns False if the window of the stream may open again at once."""
         if self._several and self.state != State.CLOSED:
             self._owed += size
             return True
@@ -177,6 +197,7 @@ class GrpcStream(Stream):
         elif self.state != State.CLOSED:
             self._read += chunk
             self._take_messages()
+            self._look()
 
     def take_end(self) -> None:
         if not self._several:
@@ -186,10 +207,20 @@ class GrpcStream(Stream):
         if self.state != State.CLOSED:
             self._look()
 
+    @property
+    def _is_stranger(self) -> bool:
+        """Whether clients must say who asks, and it is not known yet."""
+        return self._edge.keys and self.holder == STRANGERS
+
+    @property
+    def _is_full(self) -> bool:
+        most = MOST_OF_A_STRANGER if self._is_stranger else MOST_IN_FLIGHT
+        return len(self._calls) + len(self._said) >= most
+
     def _take_messages(self) -> None:
         """Hand over as many messages as may be in flight."""
         read = self._read
-        while len(read) >= PREFIX and len(self._calls) + len(self._said) < MOST_IN_FLIGHT and not self._over:
+        while len(read) >= PREFIX and not self._is_full and not self._over:
             end = PREFIX + int.from_bytes(read[1:PREFIX], "big")
             if read[0]:
                 self.refuse(UnsupportedMedia("send messages uncompressed"))
@@ -201,6 +232,7 @@ class GrpcStream(Stream):
                 break
             message = bytes(read[PREFIX:end])
             del read[:end]
+            self._took = True
             call = GrpcCall(self)
             self._calls[call] = None
             self._edge.app.handle(call, POST, self._url, dict(self._headers), message)
@@ -211,20 +243,36 @@ class GrpcStream(Stream):
             self._edge.held.change(self, len(read))
 
     def _pay(self) -> None:
-        """Open the client's window by what was taken."""
-        size = self._owed - len(self._read)
-        if size > 0:
-            self._owed -= size
+        """Open the window of the stream by what has come, unless messages in it must wait for answers: a message
+        may be larger than the window."""
+        size = self._owed
+        if size and not self._is_full and not self._over:
+            self._owed = 0
             cast("GrpcConnection", self._connection).open_window(self, size)
 
-    def answer_to(self, call: "GrpcCall", answer: Answer, tenant: str) -> None:
+    def _find_holder_again(self) -> None:
+        """Find out who asks after an answer: finding it out may have taken as long as the first message."""
+        held = self.held
+        try:
+            if held:
+                self._edge.held.change(self, 0)
+            super()._find_holder()
+        except PenstockError as exc:
+            self.refuse(exc)
+        else:
+            if held:
+                self._edge.held.change(self, held)
+
+    def answer_to(self, call: GrpcCall, answer: Answer, tenant: str) -> None:
         """Send the answer to one message, soon: those of a batch come together."""
         if self._calls.pop(call, self) is self or self.state == State.CLOSED:
             return
         if any(name == STATUS for name, _ in answer.fields):
             self.respond(answer, tenant)
             return
-        self.tenant = tenant
+        if self._is_stranger:
+            self._find_holder_again()
+        self.tenant = tenant or self.holder
         self._said.append(_framed(answer.whole))
         if not self._sending and not self.unsent:
             self._sending = True
@@ -234,20 +282,60 @@ class GrpcStream(Stream):
         self._sending = False
         if self.state == State.CLOSED or self.unsent or not self._said:
             return
+        cast("GrpcConnection", self._connection).earn(len(self._said))
         said, self._said = b"".join(self._said), []
         self._begin()
         self._send(said)
 
     def _look(self) -> None:
-        """End the stream if there is nothing left to do."""
-        if self.state == State.CLOSED or self._calls or self._said or self.unsent:
+        """End the stream if there is nothing left to do, else set its state. One that lasts for as long as this
+        process or a backend takes has no time limit."""
+        if self.state == State.CLOSED:
             return
-        if self._over:
+        busy = bool(self._calls or self._said or self.unsent)
+        if not busy and self._over:
             self.refuse(Draining("this server is shutting down", retry_after=1.0))
-        elif self.complete and self._read:
+        elif not busy and self.complete and self._read:
             self.refuse(Malformed("the stream ends in the middle of a message"))
-        elif self.complete:
+        elif not busy and self.complete:
             self._end([WELL])
+        elif self.waiting is None:  # else it is SENDING
+            self._set_state(busy)
+
+    def _set_state(self, busy: bool) -> None:
+        if self._read and not (self.complete or self._over or self._is_full):
+            state = State.BODY
+        elif busy:
+            state = State.BUSY
+        else:
+            state = State.HEAD if self._is_stranger else State.QUIET
+        if state != self.state:
+            self.state, self.since = state, self._edge.tick
+            if state == State.QUIET:
+                self._pinged, self._quiet_since = False, self.now()
+        elif self._took and state == State.BODY:  # another message than before
+            self.since = self._edge.tick
+        self._took = False
+
+    def out_of_time(self) -> None:
+        limits = self._edge.limits
+        if self.state == State.HEAD:
+            self.refuse(HeadTooSlow(not_introduced(limits.head_seconds)))
+        elif self.state != State.QUIET:
+            super().out_of_time()
+        elif self.now() - self._quiet_since >= limits.quiet_seconds:
+            self.refuse(BodyTooSlow(quiet_for_long(limits.quiet_seconds)))
+        else:
+            self._ask_for_a_sign()
+
+    def _ask_for_a_sign(self) -> None:
+        """Ping the client; one that has not answered the last ping is gone."""
+        connection = cast("GrpcConnection", self._connection)
+        if self._pinged and connection.heard_at < self.since:
+            connection.abort()
+            return
+        self._pinged, self.since = True, self._edge.tick
+        connection.ping()
 
     def now(self) -> float:
         return self._edge.clock()
@@ -263,7 +351,6 @@ class GrpcStream(Stream):
                 if leaving is not None:
                     leaving.left()
             self._read.clear()
-            self._pay()
 
     def gone(self) -> None:
         super().gone()
@@ -274,34 +361,6 @@ class GrpcStream(Stream):
         if self._several:
             self._over = True
             self._look()
-
-
-class GrpcCall:
-    """One message of a stream. Implements `caller.Caller`."""
-
-    __slots__ = ("_stream", "leaving", "render")
-
-    def __init__(self, stream: GrpcStream) -> None:
-        self._stream = stream
-        self.leaving: Leaving | None = None
-        self.render: Render = nothing_asked
-
-    def reply(self, reply: Reply) -> None:
-        stream = self._stream
-        if stream.state != State.CLOSED:
-            self.respond(self.render(reply, stream.now()), reply.request.tenant)
-
-    def respond(self, answer: Answer, tenant: str = "") -> None:
-        self.leaving = None
-        self._stream.answer_to(self, answer, tenant)
-
-    def begin(self, answer: Answer, tenant: str = "") -> Parts | None:
-        """Returns None: the answer to a message is one message."""
-        return None
-
-    def switch(self, answer: Answer, talk: Talk) -> None:
-        """Raises UpgradeRequired: a message is no connection."""
-        raise UpgradeRequired("WebSocket is spoken over HTTP/1.1 only")
 
 
 def _framed(message: bytes) -> bytes:

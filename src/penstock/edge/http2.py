@@ -56,6 +56,7 @@ class Http2Connection(Sending):
         super().__init__(edge)
         self._rest = memoryview(b"")  # bytes that have been read and wait for their turn
         self._leaving = False
+        self._is_last = False  # the client begins no more streams
         # Whether a piece of a large body has come, so that others have their turn before the next piece.
         self._large = False
         self.held = 0
@@ -219,9 +220,13 @@ class Http2Connection(Sending):
         self._pushing = True
 
     def _terminated(self, event: ConnectionTerminated) -> None:
-        """Called when the client has sent GOAWAY. The library sends nothing after that."""
-        self._all_gone()
-        self._end(None)
+        """Called when the client has sent GOAWAY. It will begin no more streams, and still wants the answers to
+        those under way; but the libraries send nothing after that, so with them it counts as gone."""
+        if self._machine.goes_on and event.error_code == ErrorCodes.NO_ERROR:
+            self._is_last = True
+        else:
+            self._all_gone()
+            self._end(None)
 
     # ---- states, and the end -----------------------------------------------------------------------------
 
@@ -229,6 +234,9 @@ class Http2Connection(Sending):
         """Set the state of the connection. Streams have time limits of their own; the connection has one only while
         it has no stream, or while its client does not read."""
         if self._ended:
+            return
+        if self._is_last and not self._streams:
+            self._end(ErrorCodes.NO_ERROR)
             return
         if self._paused:
             state = State.SENDING

@@ -9,7 +9,8 @@ has ended, counts as a quarter of an idle frame.
 
     a frame            16 KiB
     a request's head   64 KiB, in however many frames
-    idle frames        1,000 saved up, 100 a second, 2 for each answer and for each piece of one
+    idle frames        1,000 saved up, 100 a second, 2 for each answer and for each piece of one; a message that
+                       answers another on a stream of gRPC is an answer, however many go out together
 
 Each frame costs the library some fifty microseconds, however small it is. So one turn of the loop handles only a
 few.
@@ -135,6 +136,7 @@ class FrameWatch:
         if self._allowed < 0:
             raise TooMuch("too many frames that ask for nothing")
 
-    def earn(self) -> None:
-        """Allow the client two more idle frames: we have sent something, for which it may move its windows."""
-        self._allowed = min(MOST_IDLE, self._allowed + 2)
+    def earn(self, answers: int = 1) -> None:
+        """Allow the client two more idle frames for each of so many answers or pieces: we have sent something, for
+        which it may move its windows."""
+        self._allowed = min(MOST_IDLE, self._allowed + 2 * answers)

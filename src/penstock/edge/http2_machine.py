@@ -29,6 +29,7 @@ from penstock.edge.http2_library import (
 from penstock.edge.http2_saying import (
     FIRST_WINDOW,
     GOAWAY,
+    PING,
     RESET,
     SETTINGS,
     WINDOW,
@@ -41,7 +42,7 @@ from penstock.edge.http2_saying import (
 
 MAGIC = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 LARGEST_WINDOW = 2**31 - 1
-PRIORITY, PUSH, PING = 2, 5, 6  # further kinds of frames
+PRIORITY, PUSH = 2, 5  # further kinds of frames
 HAS_PRIORITY = 0x20
 ACK = 0x1
 ACKNOWLEDGED = bytes.fromhex("000000 04 01 00000000")  # SETTINGS that answers SETTINGS
@@ -52,12 +53,15 @@ _head = struct.Struct(">I").unpack_from
 class Machine(Saying):
     """One connection, of the server's side."""
 
+    goes_on = True  # streams go on after the client's GOAWAY
+
     def __init__(self, settings: Mapping[SettingCodes, int]) -> None:
         super().__init__(settings)
         self._most = settings[SettingCodes.MAX_CONCURRENT_STREAMS]
         self._decoder = Decoder()
         self._decoder.max_header_list_size = settings[SettingCodes.MAX_HEADER_LIST_SIZE]
         self._begun = False  # whether the client's first words have come
+        self._parting = False  # whether the client has said that it begins no more streams
         self._came = b""
         self._head: tuple[int, int, list[bytes]] | None = (
             None  # stream, flags and blocks of an unfinished head
@@ -121,7 +125,7 @@ class Machine(Saying):
         if self._incoming < 0 or (flow is not None and flow.incoming < size):
             raise self._broken("more than the window", ErrorCodes.FLOW_CONTROL_ERROR)
         if flow is None or flow.ended:  # it was reset, or the client goes on after its end
-            self.acknowledge_received_data(size, 0)
+            self.open_connection(size)
             self._late(stream, events)
             return
         flow.incoming -= size
@@ -192,7 +196,7 @@ class Machine(Saying):
         self._newest = stream
         if not check_request(fields):
             raise self._broken("a head that no request may have")
-        if len(self._flows) >= self._most:
+        if len(self._flows) >= self._most or self._parting:
             self._out.append(frame(RESET, 0, stream, four(int(ErrorCodes.REFUSED_STREAM))))
             self._late(stream, events)
             return
@@ -277,7 +281,10 @@ class Machine(Saying):
     def _going_away(self, flags: int, stream: int, content: bytes, events: list[Event]) -> None:
         if stream or len(content) < 8:
             raise self._broken("a farewell that cannot be")
-        events.append(ConnectionTerminated.__new__(ConnectionTerminated))
+        self._parting = True
+        event = ConnectionTerminated.__new__(ConnectionTerminated)
+        event.error_code = _head(content, 4)[0]
+        events.append(event)
 
     def _pushed(self, flags: int, stream: int, content: bytes, events: list[Event]) -> None:
         raise self._broken("a client pushes nothing")

@@ -9,12 +9,8 @@ from penstock.edge.http2_heads import Encoder, encodable
 from penstock.edge.http2_library import ErrorCodes, ProtocolError, SettingCodes
 
 FIRST_WINDOW = 65_535  # bytes that either side may send, on a stream and in all, unless it is told more
-RESET, SETTINGS, GOAWAY, WINDOW = (
-    3,
-    4,
-    7,
-    8,
-)  # kinds of frames that say something of a stream or the connection
+# Kinds of frames that say something of a stream or the connection.
+RESET, SETTINGS, PING, GOAWAY, WINDOW = 3, 4, 6, 7, 8
 PART = 4  # a window is opened again when this part of it is used up
 
 four = struct.Struct(">I").pack
@@ -118,13 +114,22 @@ class Saying:
     def close_connection(self, code: ErrorCodes) -> None:
         self._out.append(frame(GOAWAY, 0, 0, four(self._newest) + four(int(code))))
 
+    def ping(self, content: bytes) -> None:
+        self._out.append(frame(PING, 0, 0, content))
+
     def acknowledge_received_data(self, size: int, stream: int) -> None:
         """Open the windows again by so many bytes; the client is told when a quarter of one is used up."""
+        self.open_connection(size)
+        self.open_stream(size, stream)
+
+    def open_connection(self, size: int) -> None:
         self._owed += size
         if self._owed >= self._whole // PART:
             self._out.append(frame(WINDOW, 0, 0, four(self._owed)))
             self._incoming += self._owed
             self._owed = 0
+
+    def open_stream(self, size: int, stream: int) -> None:
         flow = self._flows.get(stream)
         if flow is not None and not flow.ended:
             flow.owed += size

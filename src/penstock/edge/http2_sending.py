@@ -44,10 +44,21 @@ CONFIG = H2Configuration(
 
 class _Machine(H2Connection):
     MAX_CLOSED_STREAMS = 1024  # closed streams that are remembered
+    goes_on = False  # whether streams go on after the client's GOAWAY
 
     def __init__(self) -> None:
         super().__init__(CONFIG)
         self.local_settings = Settings(client=False, initial_values=cast(Any, SETTINGS))
+
+    def open_connection(self, size: int) -> None:
+        """Open the connection's window again by so many bytes, and no stream's."""
+        if size:
+            self.increment_flow_control_window(size)
+
+    def open_stream(self, size: int, stream: int) -> None:
+        """Open a stream's window again by so many bytes, and not the connection's."""
+        with suppress(ProtocolError):  # the client needs it no more
+            self.increment_flow_control_window(size, stream)
 
 
 def lighter_machine() -> Any:

@@ -41,6 +41,7 @@ class Stream:
     """Implements `caller.Caller`, and `caller.Parts` of itself."""
 
     ends_with_body = True  # whether the last piece of an answer's body is the end of the answer
+    around_body = 0  # bytes that a body has beyond those that `limits.max_body` counts
 
     __slots__ = (
         "_body", "_connection", "_edge", "_headers", "_method", "_url", "complete", "held", "holder", "id",
@@ -99,7 +100,7 @@ class Stream:
         limit, declared = self._edge.limits.max_body, headers.get(b"content-length")
         if declared is not None and not declared.isdigit():
             raise Malformed("Content-Length is not one number")
-        if declared is not None and (len(declared) > 18 or int(declared) > limit):
+        if declared is not None and (len(declared) > 18 or int(declared) > limit + self.around_body):
             raise too_large(limit, declared)
         if not self.complete:
             self._find_holder()
@@ -117,7 +118,7 @@ class Stream:
         if self.state != State.BODY:
             return
         size = self._body.size + len(chunk)
-        if size > self._edge.limits.max_body:
+        if size > self._edge.limits.max_body + self.around_body:
             self.refuse(too_large(self._edge.limits.max_body))
         else:
             self._body.add(chunk, crowded=self._edge.held.crowded)

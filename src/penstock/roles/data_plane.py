@@ -10,6 +10,7 @@ from penstock.config import Config
 from penstock.doors.cors import CrossOrigin
 from penstock.doors.data_plane import DataPlane
 from penstock.doors.door import HttpLimits, Inside
+from penstock.doors.large import LargeBodies
 from penstock.doors.open_doors import open_doors
 from penstock.doors.overload_status import OverloadStatus
 from penstock.doors.traced import TracedPlane
@@ -35,12 +36,15 @@ def data_plane(
     tls: ServerTls | None = None,
     tracer: RequestTracer | None = None,
     webhooks: Webhooks | None = None,
+    large: LargeBodies | None = None,
 ) -> Edge:
     """Returns the edge for HTTP, with the doors behind it. `doorman`: finds out who asks; None if nobody is asked.
-    `not_ready`: says why no traffic should come; empty if it should."""
+    `not_ready`: says why no traffic should come; empty if it should. `large`: the line of large bodies, if another
+    plane shares it."""
     inside = replace(inside_of(gateway, config, doorman, not_ready), webhooks=webhooks)
-    closed = [name for name, is_open in asdict(config.doors).items() if not is_open]
-    plane = DataPlane(inside, open_doors(inside, closed), random_ids().__next__, doorman)
+    plane = DataPlane(
+        inside, open_doors(inside, closed_doors(config)), random_ids().__next__, doorman, large=large
+    )
     app: App = plane
     if config.api.overload_status != Overloaded.status:
         app = OverloadStatus(app, config.api.overload_status)
@@ -49,6 +53,11 @@ def data_plane(
     if tracer is not None:
         app = TracedPlane(app, tracer, plane.path_of)
     return Edge(app, limits_of(config), loop, clock, tls, keys=doorman is not None)
+
+
+def closed_doors(config: Config) -> list[str]:
+    """Returns the names of the doors that `[doors]` switches off."""
+    return [name for name, is_open in asdict(config.doors).items() if not is_open]
 
 
 def inside_of(
@@ -95,6 +104,7 @@ def tls_gauges(tls: ServerTls | None) -> TlsGauges | None:
     return TlsGauges(tls.loads, tls.failures, tls.failed_handshakes, tls.ends)
 
 
-def unsent_gauges(*edges: Edge) -> tuple[int, int]:
-    """Returns how many bytes of answers the clients have not taken, and how many answers had to give way."""
-    return sum(edge.unsent.total for edge in edges), sum(edge.unsent.crowded_out for edge in edges)
+def unsent_gauges(edge: Edge) -> tuple[int, int]:
+    """Returns how many bytes of answers the clients have not taken, and how many answers had to give way: of all
+    edges that share this one's room."""
+    return edge.unsent.total, edge.unsent.crowded_out

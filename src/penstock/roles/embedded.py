@@ -8,6 +8,7 @@ from penstock.adapters.api_keys.file import KeysFile
 from penstock.adapters.memory import MemoryResultBus
 from penstock.config import Config
 from penstock.core.ratelimit import RateLimiter
+from penstock.doors.large import LargeBodies
 from penstock.errors import BackendError
 from penstock.from_config.sharing import memory_of
 from penstock.from_config.tiers import changed_limits, limits_by_rank, tenants, tier_names
@@ -119,7 +120,8 @@ def embedded(
     doorman = None if keeper is None else keeper.authenticator
     tls = server_tls(config)
     tracer = tracer_of(observing.tracing)
-    edge = data_plane(gateway, config, loop, clock, doorman, server.not_ready, tls, tracer, webhooks)
-    grpc = grpc_plane(gateway, config, loop, clock, doorman, server.not_ready, tls, tracer)
+    large = LargeBodies(clock)
+    edge = data_plane(gateway, config, loop, clock, doorman, server.not_ready, tls, tracer, webhooks, large)
+    grpc = grpc_plane(gateway, config, edge, loop, clock, doorman, server.not_ready, tls, tracer, large)
     settings = LiveSettings(config, read_again, follow)
     return Process(server, settings, observing, edge=edge, grpc=grpc, tls=tls, letters=letters)

@@ -7,6 +7,7 @@ import time
 from penstock.adapters.redis.records.api_keys import RedisKeys
 from penstock.cluster.gateway import GatewayMember
 from penstock.config import Config
+from penstock.doors.large import LargeBodies
 from penstock.ports import Clock
 from penstock.roles.auth import doorkeeper
 from penstock.roles.data_plane import data_plane
@@ -49,8 +50,9 @@ def gateway(
     doorman = None if keeper is None else keeper.authenticator
     tls = server_tls(config)
     tracer = tracer_of(observing.tracing)
-    edge = data_plane(member.gateway, config, loop, clock, doorman, member.not_ready, tls, tracer, webhooks)
-    grpc = grpc_plane(member.gateway, config, loop, clock, doorman, member.not_ready, tls, tracer)
+    gateway, not_ready, large = member.gateway, member.not_ready, LargeBodies(clock)
+    edge = data_plane(gateway, config, loop, clock, doorman, not_ready, tls, tracer, webhooks, large)
+    grpc = grpc_plane(gateway, config, edge, loop, clock, doorman, not_ready, tls, tracer, large)
 
     def follow(before: Config, now: Config) -> None:
         member.follow(before, now)

@@ -151,5 +151,5 @@ class Process:
             tls=tls_gauges(self.tls),
             recording=recording_gauges(self._recorder),
             ledger=ledger_gauges(self._ledger, self._spool_limit),
-            unsent=unsent_gauges(self.edge, *([] if self.grpc is None else [self.grpc])),
+            unsent=unsent_gauges(self.edge),
         )

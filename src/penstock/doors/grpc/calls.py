@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from google.protobuf.message import DecodeError
 
-from penstock.doors.door import AskingDoor, Door, Letter, Respond, TellingDoor, Visit
+from penstock.doors.door import AskingDoor, Door, Inside, Letter, Respond, TellingDoor, Visit
 from penstock.doors.grpc.status import failed
 from penstock.doors.steps import Steps
 from penstock.edge.answer import Answer
@@ -77,6 +77,10 @@ class GrpcAsking(GrpcDoor, AskingDoor):
         """Returns the asks of a body."""
         raise NotImplementedError
 
+    def is_quick(self, letter: Letter) -> bool:
+        """Returns False: a message is no JSON, whatever it looks like."""
+        return False
+
     def read_letter(self, letter: Letter) -> Steps[Sequence[Ask]]:
         return self.read(letter.body, letter.headers)
 
@@ -93,6 +97,20 @@ class GrpcTelling(GrpcDoor, TellingDoor):
 
     async def tell(self, visit: Visit, respond: Respond) -> None:
         respond(Answer(200, (), self.told(self.parse(visit.body)).SerializeToString()))
+
+
+class GrpcAbout(GrpcTelling):
+    """A method that tells which services there are."""
+
+    def __init__(self, inside: Inside, services: Sequence[str]) -> None:
+        """`services`: those that are open."""
+        super().__init__(inside)
+        self.services = services
+
+
+def service_of(path: str) -> str:
+    """Returns the service of a method."""
+    return path.split("/")[1]
 
 
 def text_of(value: bytes, what: str) -> str:

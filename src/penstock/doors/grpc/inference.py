@@ -3,25 +3,27 @@ KServe call. The data plane for gRPC calls them, as every door. What tensors mea
 (`doors/open_inference/`).
 """
 
-import sys
-from array import array
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import penstock
-from penstock.doors.door import Call
+from penstock.doors.door import Call, Letter
 from penstock.doors.every_answer import in_full, usual_of
 from penstock.doors.grpc.calls import GrpcAsking, GrpcTelling, deadline_of, earlier, take_id
 from penstock.doors.grpc.status import DENIED, STATUS_OF, UNAUTHENTICATED, failed
 from penstock.doors.inputs import inputs_of
+from penstock.doors.large import LARGE
 from penstock.doors.open_inference import tensor
 from penstock.doors.open_inference.about import EXTENSIONS, metadata_of
 from penstock.doors.open_inference.answer import Wanted, chosen, told_of
+from penstock.doors.open_inference.numbers import AT_ONCE, as_bytes
 from penstock.doors.open_inference.outputs import tensors_of
 from penstock.doors.open_inference.request import (
     LONGEST_NAME,
+    MOST_ROWS,
     MOST_TENSORS,
+    SMALL,
     Output,
     check_name,
     content_type_of,
@@ -36,7 +38,6 @@ from penstock.edge.answer import Answer
 from penstock.edge.fields import Headers
 from penstock.errors import NoInput, NoSuchModel, Unacceptable
 from penstock.protos.messages import message
-from penstock.tensors import DATATYPES
 from penstock.types import Ask, Failure, Reply
 
 SERVICE = "inference.GRPCInferenceService"
@@ -56,6 +57,13 @@ class ModelInfer(GrpcAsking):
 
     path = f"/{SERVICE}/ModelInfer"
     request = message("inference.ModelInferRequest")
+    small = SMALL
+
+    def is_quick(self, letter: Letter) -> bool:
+        """Whether it is so: few rows in a message that is not large."""
+        if len(letter.body) > LARGE:
+            return False
+        return sum(sum(each.shape[:1]) for each in self.parse(letter.body).inputs) <= MOST_ROWS
 
     def read(self, body: bytes, headers: Headers) -> Steps[Sequence[Ask]]:
         said = self.parse(body)
@@ -150,7 +158,7 @@ def _tensors(said: Any, given: dict[str, Any]) -> Steps[list[tuple[Tensor, str]]
         name, datatype, shape = each.name, each.datatype, list(each.shape)
         check_name(name, "input")
         tensor.check(name, datatype, shape)
-        data = memoryview(raw[at] if raw else _spelt_out(each))
+        data = memoryview(raw[at] if raw else (yield from _spelt_out(each)))
         tensors.append(
             (
                 (yield from tensor.binary(name, datatype, shape, data)),
@@ -160,25 +168,23 @@ def _tensors(said: Any, given: dict[str, Any]) -> Steps[list[tuple[Tensor, str]]
     return tensors
 
 
-def _spelt_out(each: Any) -> bytes:
+def _spelt_out(each: Any) -> Steps[bytes]:
     """Returns values that are spelled out, as if they had come raw."""
     field = _SPELT.get(each.datatype)
     if field is None:
         raise Unacceptable(f"the input {each.name[:50]!r} is {each.datatype}: send it in raw_input_contents")
     values = getattr(each.contents, field)
     if each.datatype == BYTES:
-        return b"".join(part for value in values for part in (len(value).to_bytes(4, "little"), value))
-    if each.datatype == "BOOL":
-        return bytes(values)
-    try:
-        numbers = array(DATATYPES[each.datatype].letter, values)
-    except OverflowError:
-        raise Unacceptable(
-            f"a value of the input {each.name[:50]!r} is too large for {each.datatype}"
-        ) from None
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers.tobytes()
+        tensor.check_number(each.name, len(values))
+    raw = bytearray()
+    for at in range(0, len(values), AT_ONCE):
+        some = values[at : at + AT_ONCE]
+        if each.datatype == BYTES:
+            raw += b"".join(part for value in some for part in (len(value).to_bytes(4, "little"), value))
+        else:
+            raw += as_bytes(each.name, each.datatype, some)
+        yield
+    return bytes(raw)
 
 
 def _response(wanted: Wanted, replies: Sequence[Reply], now: float) -> Any:

@@ -7,11 +7,9 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2
 
-from penstock.doors.grpc.calls import GrpcTelling
+from penstock.doors.grpc.calls import GrpcAbout
 from penstock.doors.grpc.status import NOT_FOUND, UNIMPLEMENTED
 from penstock.protos.messages import FILES, message
-
-SERVICES = sorted(f"{file.package}.{service.name}" for file in FILES.values() for service in file.service)
 
 
 def _symbols(file: descriptor_pb2.FileDescriptorProto) -> Iterator[str]:
@@ -34,7 +32,7 @@ def _names(each: descriptor_pb2.DescriptorProto, above: str) -> Iterator[str]:
 _FILE_OF = {symbol: name for name, file in FILES.items() for symbol in _symbols(file)}
 
 
-class Reflection(GrpcTelling):
+class Reflection(GrpcAbout):
     """The version that tools ask for first."""
 
     path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
@@ -46,12 +44,12 @@ class Reflection(GrpcTelling):
         answer = self.response(valid_host=message.host, original_request=message)
         match message.WhichOneof("message_request"):
             case "list_services":
-                for name in SERVICES:
+                for name in self.services:
                     answer.list_services_response.service.add(name=name)
             case "file_by_filename":
-                _tell_file(answer, message.file_by_filename)
+                self._tell_file(answer, message.file_by_filename)
             case "file_containing_symbol":
-                _tell_file(answer, _FILE_OF.get(message.file_containing_symbol, ""))
+                self._tell_file(answer, _FILE_OF.get(message.file_containing_symbol, ""))
             case "all_extension_numbers_of_type" | "file_containing_extension":
                 answer.error_response.error_code = NOT_FOUND
                 answer.error_response.error_message = "no message here has extensions"
@@ -60,6 +58,19 @@ class Reflection(GrpcTelling):
                 answer.error_response.error_message = "this request is not known"
         return answer
 
+    def _tell_file(self, answer: Any, name: str) -> None:
+        file = FILES.get(name)
+        if file is None or not self._is_open(file):
+            answer.error_response.error_code = NOT_FOUND
+            answer.error_response.error_message = "there is no such file or symbol"
+        else:
+            answer.file_descriptor_response.file_descriptor_proto.append(file.SerializeToString())
+
+    def _is_open(self, file: descriptor_pb2.FileDescriptorProto) -> bool:
+        """Whether a file has no services, or one that is open."""
+        names = [f"{file.package}.{service.name}" for service in file.service]
+        return not names or any(name in self.services for name in names)
+
 
 class ReflectionAlpha(Reflection):
     """The older version, which most clients know."""
@@ -67,12 +78,3 @@ class ReflectionAlpha(Reflection):
     path = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
     request = message("grpc.reflection.v1alpha.ServerReflectionRequest")
     response = message("grpc.reflection.v1alpha.ServerReflectionResponse")
-
-
-def _tell_file(answer: Any, name: str) -> None:
-    file = FILES.get(name)
-    if file is None:
-        answer.error_response.error_code = NOT_FOUND
-        answer.error_response.error_message = "there is no such file or symbol"
-    else:
-        answer.file_descriptor_response.file_descriptor_proto.append(file.SerializeToString())

@@ -21,6 +21,8 @@ from penstock.doors.open_inference import tensor
 from penstock.doors.open_inference.answer import Wanted, answer_to
 from penstock.doors.open_inference.described import describe
 from penstock.doors.open_inference.request import (
+    MOST_ROWS,
+    SMALL,
     InferBody,
     InputTensor,
     asked_of,
@@ -31,6 +33,7 @@ from penstock.doors.open_inference.rows import Rows
 from penstock.doors.open_inference.shape import MODELS, VERSION, OpenInferenceDoor, model_at
 from penstock.doors.open_inference.tensor import Tensor
 from penstock.doors.openapi_parts import Described, Offer
+from penstock.doors.plain import is_plain
 from penstock.doors.steps import Steps
 from penstock.edge.answer import Answer
 from penstock.edge.fields import Headers
@@ -46,6 +49,7 @@ class Infer(OpenInferenceDoor, AskingDoor):
     """Takes tensors, in JSON or in binary."""
 
     path = f"{MODELS}{{model}}/infer"
+    small = SMALL
     others = True  # with binary tensors, clients call a body application/octet-stream, or say nothing
 
     def read_letter(self, letter: Letter) -> Steps[Sequence[Ask]]:
@@ -95,13 +99,24 @@ class Infer(OpenInferenceDoor, AskingDoor):
     def read(self, body: bytes, headers: Headers) -> Steps[Sequence[Ask]]:
         raise NotImplementedError  # a letter names the model
 
-    def is_quick(self, body: bytes, headers: Headers) -> bool:
-        length = headers.get(HEADER, b"")
-        if not length.isdigit() or len(length) > 5 or int(length) > LARGE:
+    def is_quick(self, letter: Letter) -> bool:
+        """Whether it is so: few rows in a body that is not large, or a large one with numbers in binary for a
+        function, which gets them as they are."""
+        body = letter.body
+        length = json_length(letter.headers, body)
+        head = body if length is None else body[:length]
+        if len(body) > LARGE and length is None:
+            return is_plain(body)  # it is JSON, whatever its client calls it
+        if len(head) > LARGE:
             return False
-        return (
-            tensor.BYTES.encode() not in body[: int(length)]
-        )  # numbers in binary are not looked at one by one
+        takes_bytes = self.inside.gateway.takes_bytes(model_at(letter.path))
+        try:
+            inputs = _BODY.decode(head).inputs
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            return len(body) <= LARGE  # it is refused, in words
+        if sum(sum(each.shape[:1]) for each in inputs) > MOST_ROWS:
+            return False
+        return len(body) <= LARGE or (takes_bytes and all(each.datatype != tensor.BYTES for each in inputs))
 
     def answer(self, replies: Sequence[Reply], now: float) -> Answer:
         return answer_to(Wanted(None, None, binary=False), replies, now)

@@ -19,6 +19,8 @@ from penstock.doors.open_inference.rows import CONTENT_TYPES
 from penstock.errors import NoInput, Unacceptable
 
 MOST_TENSORS = 64
+SMALL = 4096  # bytes of a body that cannot have many rows of many inputs
+MOST_ROWS = 1024  # rows of all inputs, counted together, that are read at once
 LONGEST_NAME = 200  # characters
 LONGEST_TIMEOUT = 24 * 3600 * 10**6  # microseconds; the gateway allows less
 

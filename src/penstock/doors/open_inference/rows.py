@@ -14,22 +14,25 @@ Elements are texts, unless the tensor says otherwise in `content_type`: `str`, `
 nothing, a tensor whose elements are not all UTF-8 is one of bytes.
 """
 
-from collections.abc import Sequence
-from itertools import repeat
-from math import isfinite, prod
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import msgspec
 
 from penstock.doors.inputs import Inputs
+from penstock.doors.open_inference.numbers import as_json
 from penstock.doors.open_inference.tensor import AT_ONCE, BYTES, Tensor
 from penstock.doors.steps import Steps
 from penstock.errors import Unacceptable
 from penstock.payload import of_bytes, of_packed
-from penstock.tensors import DATATYPES, nested, numbers_of, packed
+from penstock.tensors import DATATYPES, packed
 
 TEXT, JSON, OCTETS = "str", "json", "bytes"
 CONTENT_TYPES = (TEXT, JSON, OCTETS)
+# Lists that a row of numbers may become in JSON: so many, or so many for each number.
+MOST_LISTS = 16 * 1024
+LISTS_OF_A_NUMBER = 2
 
 _from_json = msgspec.json.Decoder().decode
 
@@ -89,21 +92,23 @@ class Rows:
         rows, whole = tensor.shape[0], memoryview(data)
         size = len(whole) // rows if rows else 0
         cells = list[Cell]()
+        if not (shape and self._takes_bytes):
+            _check_lists(tensor.name, shape)
+            # Of what is written here only the depth is not known to be harmless.
+            deep = b"[" * len(shape) + b"0" + b"]" * len(shape)
+            yield from self._inputs.check_in_steps(deep, self._model, ascii_only=True)
         for at in range(rows):
             row = whole[at * size : (at + 1) * size]
             if shape and self._takes_bytes:
                 cells.append(Row(letter, shape, row))
                 continue
-            numbers = numbers_of(letter, row)
-            if not all(map(isfinite, numbers)):
+            try:
+                cells.append(msgspec.Raw((yield from as_json(letter, shape, row))))
+            except ValueError:
                 raise Unacceptable(
                     f"a value of the input {tensor.name[:50]!r} is infinite or not a number, which JSON cannot"
                     " say, and this model takes JSON"
-                )
-            said = msgspec.json.encode(nested(numbers, shape))
-            cells.append(
-                msgspec.Raw((yield from self._inputs.check_in_steps(said, self._model, ascii_only=True)))
-            )
+                ) from None
             yield
         return cells
 
@@ -117,13 +122,16 @@ class Rows:
             raise Unacceptable(
                 f"this model takes text: the shape of the input {tensor.name[:50]!r} must be [n] or [n, 1]"
             )
-        if content_type == OCTETS or (not content_type and not _are_texts(elements)):
+        octets = content_type == OCTETS
+        if not content_type:
+            octets = not (yield from _are_texts(elements))
+        if octets:
             if not self._takes_bytes:
                 raise Unacceptable(
                     f"an element of the input {tensor.name[:50]!r} is not text in UTF-8, and this model takes no"
                     " bytes"
                 )
-            return elements if width == 1 else _grouped(elements, width)
+            return elements if width == 1 else (yield from _grouped(elements, width, list))
         texts = list[msgspec.Raw]()
         for element in elements:
             texts.append((yield from self._text(element, tensor.name, is_json=content_type == JSON)))
@@ -131,7 +139,7 @@ class Rows:
                 yield
         if width == 1:
             return texts
-        return [msgspec.Raw(msgspec.json.encode(group)) for group in _grouped(texts, width)]
+        return (yield from _grouped(texts, width, _listed))
 
     def _text(self, element: bytes, name: str, *, is_json: bool) -> Steps[msgspec.Raw]:
         """Returns an element as checked JSON."""
@@ -149,17 +157,42 @@ class Rows:
         return msgspec.Raw((yield from self._inputs.check_in_steps(said, self._model, ascii_only=ascii_only)))
 
 
-def _are_texts(elements: Sequence[bytes]) -> bool:
+def _check_lists(name: str, shape: Sequence[int]) -> None:
+    """Refuse a shape whose lists would be far longer in JSON than the numbers in them."""
+    lists, number = 0, 1
+    for size in shape:
+        lists += number
+        number *= size
+    if lists > max(LISTS_OF_A_NUMBER * number, MOST_LISTS):
+        raise Unacceptable(
+            f"the shape of the input {name[:50]!r} has too many dimensions of 1 behind a large one, for a model"
+            " that takes JSON"
+        )
+
+
+def _are_texts(elements: Sequence[bytes]) -> Steps[bool]:
     try:
-        for element in elements:
-            element.decode()
+        for at in range(0, len(elements), AT_ONCE):
+            for element in elements[at : at + AT_ONCE]:
+                element.decode()
+            yield
     except UnicodeDecodeError:
         return False
     return True
 
 
-def _grouped(elements: Sequence[Any], width: int) -> list[Any]:
-    return [list(group) for group in zip(*repeat(iter(elements), width), strict=True)]
+def _grouped(elements: Sequence[Any], width: int, make: Callable[[Sequence[Any]], Any]) -> Steps[list[Any]]:
+    """Returns what is made of each `width` elements."""
+    groups = []
+    for at in range(0, len(elements), width):
+        groups.append(make(elements[at : at + width]))
+        if not len(groups) % AT_ONCE or width > AT_ONCE:
+            yield
+    return groups
+
+
+def _listed(texts: Sequence[msgspec.Raw]) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(texts))
 
 
 def _payload(cell: Cell) -> bytes:

@@ -8,8 +8,6 @@ sent. The door for inference calls it for each tensor (`infer.py`).
 Values may be a mebibyte, so the work goes in steps (`steps.py`).
 """
 
-import sys
-from array import array
 from collections.abc import Sequence
 from itertools import chain
 from math import prod
@@ -17,6 +15,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from penstock.doors.open_inference import numbers
+from penstock.doors.open_inference.numbers import unfilled
 from penstock.doors.steps import Steps
 from penstock.errors import Unacceptable
 from penstock.tensors import DATATYPES
@@ -56,6 +56,11 @@ def check(name: str, datatype: str, shape: Sequence[int]) -> None:
 
 def spelt_out(name: str, datatype: str, shape: Sequence[int], said: bytes) -> Steps[Tensor]:
     """Reads values that are spelled out. `said`: JSON."""
+    if datatype != BYTES:
+        if not DATATYPES[datatype].spelt:
+            raise Unacceptable(f"the input {_shown(name)} is {datatype}, which can be sent in binary only")
+        return Tensor(name, datatype, shape, (yield from numbers.spelt_out(name, datatype, shape, said)))
+    check_number(name, prod(shape))
     try:
         values = _values(said)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
@@ -63,15 +68,15 @@ def spelt_out(name: str, datatype: str, shape: Sequence[int], said: bytes) -> St
     yield
     values = yield from _flat(name, values, shape)
     if len(values) != prod(shape):
-        raise _unfilled(name, shape, len(values))
-    kinds = set(map(type, values))
-    yield
-    if datatype == BYTES:
-        if not kinds <= {str}:
+        raise unfilled(name, shape, len(values))
+    elements = []
+    for at in range(0, len(values), AT_ONCE):
+        some = values[at : at + AT_ONCE]
+        if not set(map(type, some)) <= {str}:
             raise Unacceptable(f"the values of the input {_shown(name)} must be strings: it is {BYTES}")
-        _check_number(name, len(values))
-        return Tensor(name, datatype, shape, [value.encode() for value in values])
-    return Tensor(name, datatype, shape, _numbers(name, datatype, values, kinds))
+        elements += [value.encode() for value in some]
+        yield
+    return Tensor(name, datatype, shape, elements)
 
 
 def _flat(name: str, values: list[Any], shape: Sequence[int]) -> Steps[list[Any]]:
@@ -87,30 +92,12 @@ def _flat(name: str, values: list[Any], shape: Sequence[int]) -> Steps[list[Any]
     return values
 
 
-def _numbers(name: str, datatype: str, values: list[Any], kinds: set[type]) -> bytes:
-    known = DATATYPES[datatype]
-    if not known.spelt:
-        raise Unacceptable(f"the input {_shown(name)} is {datatype}, which can be sent in binary only")
-    fits = {bool} if datatype == "BOOL" else {int, float} if datatype.startswith("FP") else {int}
-    if not kinds <= fits:
-        raise Unacceptable(f"a value of the input {_shown(name)} is no {datatype}")
-    if datatype == "BOOL":
-        return bytes(values)
-    try:
-        numbers = array(known.letter, values)
-    except OverflowError:
-        raise Unacceptable(f"a value of the input {_shown(name)} is too large for {datatype}") from None
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers.tobytes()
-
-
 def binary(name: str, datatype: str, shape: Sequence[int], data: memoryview) -> Steps[Tensor]:
     """Reads values that were sent in binary."""
     if datatype == BYTES:
         elements = yield from _elements(name, data)
         if len(elements) != prod(shape):
-            raise _unfilled(name, shape, len(elements))
+            raise unfilled(name, shape, len(elements))
         return Tensor(name, datatype, shape, elements)
     count, rest = divmod(len(data), DATATYPES[datatype].size)
     if rest or count != prod(shape):
@@ -132,20 +119,14 @@ def _elements(name: str, data: memoryview) -> Steps[list[bytes]]:
             raise Unacceptable(f"the bytes of the input {_shown(name)} end in the middle of an element")
         elements.append(bytes(data[begin:at]))
         if not len(elements) % AT_ONCE:
-            _check_number(name, len(elements))
+            check_number(name, len(elements))
             yield
     return elements
 
 
-def _check_number(name: str, elements: int) -> None:
+def check_number(name: str, elements: int) -> None:
     if elements > MOST_ELEMENTS:
         raise Unacceptable(f"the input {_shown(name)} has more than {MOST_ELEMENTS} elements of {BYTES}")
-
-
-def _unfilled(name: str, shape: Sequence[int], count: int) -> Unacceptable:
-    return Unacceptable(
-        f"the input {_shown(name)} has {count} values, which do not fill its shape {_listed(shape)}"
-    )
 
 
 def _shown(text: str) -> str:
