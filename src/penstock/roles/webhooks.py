@@ -4,7 +4,6 @@ call it (`embedded.py`, `gateway.py`)."""
 import time
 from ipaddress import ip_network
 
-from penstock.adapters.webhooks.courier import HttpCourier
 from penstock.config import Config
 from penstock.runtime.webhooks import Webhooks
 
@@ -14,6 +13,9 @@ def webhooks_of(config: Config) -> Webhooks | None:
     said = config.webhooks
     if not said.allow:
         return None
+    # Imported only now: the HTTP client takes a good part of the start, and most servers call nobody.
+    from penstock.adapters.webhooks.courier import HttpCourier
+
     courier = HttpCourier([ip_network(each) for each in said.private], said.timeout)
     return Webhooks(
         courier,
