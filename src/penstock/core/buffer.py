@@ -9,7 +9,8 @@ Order: tier, then tenant, then earliest deadline.
 
 Removal is lazy: a request that was taken, cancelled or expired is *dead*: its `waiting` is cleared, and it is
 skipped wherever it still stands. If the dead outnumber the others by far, everything is compacted. So every
-operation is O(log n) amortised and memory is bounded by four times what waits.
+operation is O(log n) amortised and memory is bounded by four times what waits. Before a request that was taken
+waits again, its lane must forget it (`forget_taken`).
 """
 
 from collections.abc import Sequence
@@ -197,6 +198,14 @@ class Buffer:
         if self._dearest is not None:
             self._dearest.tidy(self.waiting)
         return taken
+
+    def forget_taken(self) -> None:
+        """Drop all that were taken, those that stand behind others too. Called before any of them waits again, in
+        another lane: here it would look as if it still waited in this one."""
+        for tier in self._tiers:
+            tier.by_urgency.compact()
+        if self._dearest is not None:
+            self._dearest.compact()
 
     def _next_tier(self, left: int) -> tuple[int, float, int]:
         """Returns the tier that is furthest behind, the virtual time at which the next tier has its turn, and how
