@@ -107,7 +107,7 @@ class Dispatcher:
         """Send and store until cancelled."""
         async with Loops() as self._loops:
             for queue in self._queues:
-                self._loops.send("sending messages", self._empty(queue))
+                self._start_sending(queue)
             self._loops.keep("keeping records", self._keep_records)
 
     def _put(self, box: str, payload: bytes) -> None:
@@ -120,7 +120,18 @@ class Dispatcher:
             return
         self._queues[queue] = [(box, payload)]
         if self._loops is not None:
-            self._loops.send("sending messages", self._empty(queue))
+            self._start_sending(queue)
+
+    def _start_sending(self, queue: str) -> None:
+        loops = self._loops
+        assert loops is not None
+        sending = loops.send("sending messages", self._empty(queue))
+        sending.add_done_callback(lambda _: self._sending_ended(queue, loops))
+
+    def _sending_ended(self, queue: str, loops: Loops) -> None:
+        """Go on if the sending was cut short, although this dispatcher goes on."""
+        if queue in self._queues and loops is self._loops and not loops.closed:
+            self._start_sending(queue)
 
     async def _empty(self, queue: str) -> None:
         while messages := self._queues[queue]:
@@ -128,7 +139,7 @@ class Dispatcher:
             try:
                 arrivals = await sent(self._post, messages)
             except BaseException:
-                self._queues[queue][:0] = messages  # `run` begins with them when it is started again
+                self._queues[queue][:0] = messages  # whoever sends next begins with them
                 raise
             for (box, _), arrived in zip(messages, arrivals, strict=True):
                 if arrived is False:  # None: nothing is known of its owner
