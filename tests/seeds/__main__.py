@@ -17,6 +17,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
+from seeds.cancelling import struck, sweep  # noqa: E402
+from seeds.mutants import NAMES, caught  # noqa: E402
 from seeds.run import Verdict, play  # noqa: E402
 
 PORTION = 25  # seeds that a job plays at a time
@@ -47,6 +49,33 @@ def show(verdict: Verdict) -> None:
     print("\n".join(f"  {words}" for words in verdict.wrong))
 
 
+def mistakes() -> int:
+    """Make each mistake on purpose. Returns how many were not noticed."""
+    unnoticed = 0
+    for name in NAMES:
+        verdict = caught(name)
+        unnoticed += verdict is None
+        words = "NOT NOTICED" if verdict is None else f"seed {verdict.seed}: {verdict.wrong[0]}"
+        print(f"{name}: {words}", flush=True)
+    return unnoticed
+
+
+def cancelled(seed: int, every: int, at: int | None, *, stray: bool) -> int:
+    """Cancel at every await of a scene. Returns how many of these runs failed."""
+    if at is not None:
+        verdict, _ = struck(seed, at, stray=stray)
+        show(verdict)
+        return len(verdict.wrong)
+    runs = failed = 0
+    for number, verdict, strike in sweep(seed, stray=stray, every=every):
+        runs += 1
+        if verdict.wrong:
+            failed += 1
+            print(f"--sweep {seed} --at {number}: {strike.struck}: {verdict.wrong[0]}", flush=True)
+    print(f"{runs} cancellations of scene {seed}, {failed} failed")
+    return failed
+
+
 def main() -> int:
     # Sets of names have the same order in every replay only if the hashes of strings are the same.
     if os.environ.get("PYTHONHASHSEED") != "0":
@@ -61,9 +90,18 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=60, help="how many are played (60)")
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them (0)")
     parser.add_argument("--jobs", type=int, default=1, help="processes that play them (1)")
+    parser.add_argument("--sweep", type=int, help="cancel at every await of the scene of this number")
+    parser.add_argument("--every", type=int, default=1, help="only at every so manyth (1)")
+    parser.add_argument("--at", type=int, help="only at this one, with its history")
+    parser.add_argument("--wanted", action="store_true", help="cancel the task, and not what it waits for")
+    parser.add_argument("--mistakes", action="store_true", help="see whether the checks notice what is wrong")
     parser.add_argument("--log", action="store_true", help="with --seed: also what the processes log")
     given = parser.parse_args()
     logging.basicConfig(level=logging.DEBUG if given.log else logging.CRITICAL + 1)
+    if given.mistakes:
+        return min(1, mistakes())
+    if given.sweep is not None:
+        return min(1, cancelled(given.sweep, given.every, given.at, stray=not given.wanted))
     if given.seed is not None:
         verdict = play(given.seed)
         show(verdict)

@@ -50,7 +50,7 @@ class SeededBackend:
         inputs = tuple(each.input for each in batch.requests)
         done = Execution(
             self._history.clock(), self._slot, self._process, inputs,
-            tuple(each.key for each in batch.requests), batch.ahead,
+            tuple((each.tenant, each.input) for each in batch.requests), batch.ahead,
         )  # fmt: skip
         self._history.executions.append(done)
         try:

@@ -9,12 +9,14 @@ from penstock.words.messages import task_name
 from seeds.backends import is_poison, output_of
 from seeds.city import WALL, City
 from seeds.far_bus import left_in, tasks_of
-from seeds.history import LATE_BY, Asked, History
+from seeds.history import LATE_BY, Asked, History, Member
 
 # Seconds after the last fault. A request that has so long to go then, and is not to blame itself, is answered well.
 RECOVERY = 8.0
 # Seconds. A retry that could not end in time is not made; then the failure is the answer.
 LONGEST_RETRY = 3.5
+ROUNDED = 0.001  # seconds by which times may be rounded on their way
+LONGEST_BATCH = 2.0  # seconds that a batch is under way and runs, at most, if its input is well
 # What a request may be told that was never begun, at a gateway or at a batcher.
 REFUSALS = {"SERVICE_OVERLOADED", "STORE_UNAVAILABLE", "SERVICE_DRAINING"}
 BACKEND = {"BACKEND_FAILED", "BACKEND_CRASHED", "BACKEND_TIMEOUT", "BACKEND_UNAVAILABLE"}
@@ -30,6 +32,16 @@ def gather_tasks(city: City) -> None:
                 city.history.wrong.append(f"#{asked.number} is an accepted task that nobody knows")
             elif found.answer is not None:
                 asked.replies.append((found.changed - WALL, found.answer))
+
+
+def is_open(city: City, asked: Asked) -> bool:
+    """Whether a request was accepted and has no answer yet."""
+    if asked.accepted is None or asked.broken:
+        return False
+    if asked.how != "task":
+        return not asked.replies
+    found = tasks_of(city.records).find(task_name(asked.tenant, asked.task_id))
+    return found is not None and not found.over
 
 
 def wrong_in(history: History, mended: float) -> Iterator[str]:
@@ -62,7 +74,7 @@ def _wrong_with(asked: Asked, history: History, mended: float) -> Iterator[str]:
 
 def _is_late(asked: Asked, history: History) -> bool:
     when = asked.replies[0][0]
-    excused = history.stood_still(asked.gateway, asked.deadline)
+    excused = history.stood_still(asked.gateway, asked.deadline + LATE_BY)
     return when > max(asked.deadline, excused) + LATE_BY
 
 
@@ -84,7 +96,7 @@ def _wrong_answer(asked: Asked, history: History, mended: float) -> Iterator[str
         had = (
             _earliest(asked, history) - asked.replies[0][0]
         )  # seconds in which it might have been tried again
-        if had > LONGEST_RETRY and not _failed_alone(asked, history):
+        if had > LONGEST_RETRY and not _failed_alone(asked.input, history):
             yield f"is innocent and failed with {had:.3f} s to go: {reply.failure}"
     elif _earliest(asked, history) > mended + RECOVERY:
         yield f"had time and was not served: {reply.outcome} {code}"
@@ -98,30 +110,39 @@ def _earliest(asked: Asked, history: History) -> float:
     )
 
 
-def _failed_alone(asked: Asked, history: History) -> bool:
-    """Whether an input that is not to blame failed alone in its batch, so that nobody could know."""
+def _failed_alone(text: bytes, history: History) -> bool:
+    """Whether an input that is not to blame was alone in a batch that failed or met a fault. Then nobody could
+    know better."""
     return any(
-        each.failed and each.inputs == (asked.input,) * len(each.inputs) for each in history.executions
+        each.inputs == (text,) * len(each.inputs)
+        and (each.failed or _was_troubled(history, each.process, each.began))
+        for each in history.executions
     )
 
 
 def _late_executions(history: History) -> Iterator[str]:
+    deadlines: dict[Member, float] = {}  # until when somebody wants this executed
+    for asked in history.asked:
+        member = asked.tenant, asked.input
+        deadlines[member] = max(deadlines.get(member, 0.0), asked.deadline)
     for sent in history.sent:
-        for key, deadline in zip(sent.keys, sent.deadlines, strict=True):
-            if sent.when > deadline:
-                yield f"{sent.batcher} sent {key} {sent.when - deadline:.3f} s after its deadline"
-    deadlines: dict[str, float] = {}
-    for sent in history.sent:
-        deadlines.update(zip(sent.keys, sent.deadlines, strict=True))
+        for member in sent.members:
+            if sent.when > deadlines[member] + ROUNDED:
+                yield f"{sent.batcher} sent {member} {sent.when - deadlines[member]:.3f} s after its deadline"
     for done in history.executions:
-        late = [key for key in done.keys if done.began > deadlines.get(key, inf)]  # padding has no key
-        if late and not done.ahead and not _was_troubled(history, done.process, done.began):
-            yield f"{done.slot} began {late[0]} {done.began - deadlines[late[0]]:.3f} s after its deadline"
+        # A backend that failed again and again is asked once more for an input that was answered before.
+        late = max([done.began - deadlines.get(member, inf) for member in done.members])
+        if late > ROUNDED and not done.ahead and not _was_troubled(history, done.process, done.began):
+            yield f"{done.slot} began {done.inputs} {late:.3f} s after a deadline"
 
 
 def _was_troubled(history: History, process: str, when: float) -> bool:
-    """Whether a batch may have been under way to a worker for long: it stood still, or its link or the bus did."""
-    return any(begin <= when <= to + 2.0 for begin, to, who in history.troubled)
+    """Whether a batch that began then may have met a fault: of its worker, or of whoever sent it."""
+    return any(
+        begin - LONGEST_BATCH <= when <= to + LONGEST_BATCH
+        for begin, to, who in history.troubled
+        if who in (process, "bus") or who.startswith("batcher")
+    )
 
 
 def wrong_letters(city: City) -> Iterator[str]:
@@ -129,11 +150,7 @@ def wrong_letters(city: City) -> Iterator[str]:
     for letter in city.records.letters._letters.values():
         if not asked_by_input[letter.input]:
             yield f"a dead letter of {letter.input!r}, which nobody sent"
-        alone = any(
-            each.failed and each.inputs == (letter.input,) * len(each.inputs)
-            for each in city.history.executions
-        )
-        if not is_poison(letter.input) and not alone:
+        if not is_poison(letter.input) and not _failed_alone(letter.input, city.history):
             yield f"an innocent is a dead letter: {letter.input!r} {letter.code}"
 
 

@@ -1,7 +1,7 @@
 """An installation of a simulation: real gateways, batchers and workers, each a process of its own that can be
 killed, stand still or be cut off, over a bus in memory and in virtual time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
@@ -60,7 +60,7 @@ class House:
 
 
 class Watcher(Observer):
-    """Notes which batches a batcher sends, and how much time each member had."""
+    """Notes which batches a batcher sends."""
 
     def __init__(self, history: History, batcher: str) -> None:
         self._history, self._batcher = history, batcher
@@ -68,8 +68,8 @@ class Watcher(Observer):
     def handed(self, batch: Batch, now: float) -> None:
         """A batch that is handed over, also one that the worker gets ahead."""
         keys = tuple(each.key for each in batch.requests)
-        deadlines = tuple(each.deadline for each in batch.requests)
-        self._history.sent.append(Sent(now, self._batcher, keys, deadlines, batch.ahead))
+        members = tuple((each.tenant, each.input) for each in batch.requests)
+        self._history.sent.append(Sent(now, self._batcher, keys, members, batch.ahead))
 
     def sent(self, batch: Batch, worker: WorkerId) -> None:
         pass
@@ -86,6 +86,8 @@ class City:
         self.sea = Sea(rng)
         self.houses: list[House] = []
         self.backends: list[SeededBackend] = []
+        self.begins_at: float | None = None  # when clients begin to come; None: as the seed says
+        self.keeper: Callable[[City], Coroutine[None, None, None]] | None = None  # looks after the processes
         self.calm = False  # whether no backend may fail any more
         self._numbers = count(1)
 

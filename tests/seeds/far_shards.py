@@ -6,7 +6,7 @@ import asyncio
 from collections import defaultdict
 
 from penstock.adapters.in_hand import Entry
-from penstock.adapters.memory.intake import LOOK, MemoryIntake
+from penstock.adapters.memory.intake import MemoryIntake
 from penstock.adapters.memory.leases import MemoryLeases
 from penstock.adapters.memory.publisher import MemoryPublisher
 from penstock.adapters.memory.shard import SharedShards
@@ -23,6 +23,7 @@ from seeds.links import Link
 
 PAUSE = 0.02  # seconds until something is tried again
 Bodies = list[tuple[int, bytes]]  # envelopes, each with its number
+LOOK = 0.5  # seconds after which a batcher looks although no bell has rung
 ACKNOWLEDGE = 0.1  # seconds between two acknowledgements
 
 
@@ -60,6 +61,9 @@ class FarPublisher(MemoryPublisher):
         for last in (False, True):
             try:
                 await self._link.ask(lambda: self._shards.publish(shard, body))
+            except asyncio.CancelledError:
+                self._put_back(requests)  # this loop may be started again
+                raise
             except StoreDown:
                 if last:
                     break
@@ -110,15 +114,32 @@ class FarLeases(MemoryLeases):
             except StoreDown:
                 await asyncio.sleep(PAUSE)
                 continue
-            short = len(self._held) < own_part(len(self._shards), self._alive(), self._me, self._zone_of)
             try:
-                async with asyncio.timeout(self._heartbeat / 4 if short else self._heartbeat):
+                async with asyncio.timeout(self._heartbeat / 4 if self._short() else self._heartbeat):
                     await self._changed.wait()
             except TimeoutError:
                 pass
 
+    def _short(self) -> bool:
+        """Whether this batcher lacks shards."""
+        return len(self._held) < own_part(len(self._shards), self._alive(), self._me, self._zone_of)
+
     async def _far_step(self) -> None:
-        held, ends = dict(self._held), self._clock() + self._lease
+        if self._held:
+            await self._renew(dict(self._held))
+        if self._closing:
+            return
+        others = await self._link.ask(self._of_others) if self._short() else set[int]()
+        decided = plan(
+            len(self._shards), self._held, others, self._alive(), self._me, self._former, self._zone_of
+        )
+        if decided.give:
+            await self._give_back(decided.give)
+        if decided.take:
+            await self._take(decided.take)
+
+    async def _renew(self, held: dict[int, int]) -> None:
+        ends = self._clock() + self._lease
         kept = await self._link.ask(
             lambda: {
                 n: self._shards[n].renew(self._me, f, self._clock(), self._lease) for n, f in held.items()
@@ -131,16 +152,11 @@ class FarLeases(MemoryLeases):
                 else:
                     self._former.add(number)
                     self._lose(number)
-        if self._closing:
-            return
-        others = await self._link.ask(self._of_others)
-        decided = plan(
-            len(self._shards), self._held, others, self._alive(), self._me, self._former, self._zone_of
-        )
-        await self._give_back(decided.give)
+
+    async def _take(self, numbers: list[int]) -> None:
         ends = self._clock() + self._lease
         fences = await self._link.ask(
-            lambda: {n: self._shards[n].lease(self._me, self._clock(), self._lease) for n in decided.take}
+            lambda: {n: self._shards[n].lease(self._me, self._clock(), self._lease) for n in numbers}
         )
         for number, fence in fences.items():
             if fence:
@@ -169,7 +185,8 @@ class FarLeases(MemoryLeases):
             for number in [number for number in self._held if self._ends[number] <= now]:
                 self._former.add(number)
                 self._lose(number)
-            await asyncio.sleep(self._lease / 20)
+            ends = min((self._ends[number] for number in self._held), default=now + self._lease)
+            await asyncio.sleep(max(0.001, ends - now))
 
 
 class FarIntake(MemoryIntake[Taken]):

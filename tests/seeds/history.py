@@ -8,6 +8,9 @@ from penstock.types import Failure, Outcome, Reply
 LATE_BY = 0.25  # seconds after its deadline that an answer may come
 
 
+Member = tuple[str, bytes]  # a request as a batch has it: its tenant and its input
+
+
 @dataclass(slots=True, eq=False)
 class Asked:
     """One request of one client, and what came of it."""
@@ -46,7 +49,7 @@ class Execution:
     slot: str
     process: str
     inputs: tuple[bytes, ...]
-    keys: tuple[str, ...]
+    members: tuple[Member, ...]
     ahead: bool
     ended: float | None = None
     failed: str = ""
@@ -59,7 +62,7 @@ class Sent:
     when: float
     batcher: str
     keys: tuple[str, ...]
-    deadlines: tuple[float, ...]
+    members: tuple[Member, ...]
     ahead: bool
 
 
@@ -84,9 +87,9 @@ class History:
         self.troubled.append((now, now + seconds, whose))
         self.note(f"{whose}: {what}" + (f" for {seconds:.3f} s" if seconds else ""))
 
-    def stood_still(self, whose: str, after: float) -> float:
-        """Until when a process was in trouble that began before a time or shortly after it."""
-        return max((to for begin, to, who in self.troubled if who == whose and begin <= after), default=0.0)
+    def stood_still(self, whose: str, before: float) -> float:
+        """Until when a process was in trouble that began before a time."""
+        return max((to for begin, to, who in self.troubled if who == whose and begin <= before), default=0.0)
 
     def told(self) -> list[str]:
         """The whole history in the order of time, for people."""

@@ -45,7 +45,8 @@ class Link:
             await self._silence()
 
     async def back(self) -> None:
-        await self._pass()
+        if self.slow or self._sea.rng.random() < 0.5:  # else the answer is there at once
+            await self._pass()
         if self.back_cut or self._sea.away:
             await self._silence()
 

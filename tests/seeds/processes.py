@@ -126,8 +126,16 @@ class ProcessLoop(VirtualLoop):
         self._numbers = count(1)
         self.mistakes: list[str] = []  # what asyncio was told of that nobody awaited or caught
         self.strike: Callable[[NumberedTask], None] | None = None  # told of each step of a process's task
+        self._selector.select = self._jump  # type: ignore[attr-defined]
         self.set_task_factory(self._make_task)  # type: ignore[arg-type]
         self.set_exception_handler(self._note_mistake)
+
+    def _jump(self, timeout: float | None = None) -> list[object]:
+        """What the selector of a `VirtualLoop` does, without looking for sockets: here there are none."""
+        if timeout is None:
+            raise RuntimeError("everything waits and no timer is set: this would wait for ever")
+        self.clock.advance(timeout)
+        return []
 
     def about_to_run(self, work: Callable[..., object]) -> None:
         if self.strike is not None:

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
+from math import ceil
 from random import Random
 from unittest.mock import patch
 
@@ -20,6 +21,8 @@ from seeds.processes import ProcessLoop
 
 LONGEST = 200.0  # seconds of virtual time in which a run must be over
 LONGEST_END = 5.0  # seconds in which a process with nothing in hand must have ended
+LOOK = 0.25  # seconds between two looks whether all is over
+AFTERMATH = 2.0  # seconds in which what is over is settled everywhere
 CALM_ASKS = 6
 
 
@@ -77,7 +80,9 @@ async def _live(city: City, drawn: Drawn, verdict: Verdict) -> None:
     history, rng = city.history, Random(f"play {drawn.seed}")
     crowd, faults = Crowd(city, rng), Faults(city, Random(f"faults {drawn.seed}"))
     city.build()
-    await asyncio.sleep(rng.choice((0.0, 1.0, 2.0)))
+    keeper = None if city.keeper is None else asyncio.create_task(city.keeper(city))
+    begins_at = rng.choice((0.0, 1.0, 2.0))
+    await asyncio.sleep(begins_at if city.begins_at is None else city.begins_at)
     await asyncio.gather(crowd.come(), faults.happen())
     await faults.all_well()
     mended = max([city.clock(), *(each.deadline for each in history.asked if is_poison(each.input))])
@@ -87,8 +92,7 @@ async def _live(city: City, drawn: Drawn, verdict: Verdict) -> None:
         crowd.one(plain=True)
         await asyncio.sleep(rng.uniform(0.0, 0.1))
     calm = history.asked[before:]
-    last = max((each.deadline for each in history.asked), default=0.0)
-    await asyncio.sleep(max(0.0, last - city.clock()) + 3.0)
+    await _all_answered(city)
     checks.gather_tasks(city)
     verdict.wrong += checks.wrong_in(history, mended)
     verdict.wrong += checks.calm_is_served(calm)
@@ -96,11 +100,23 @@ async def _live(city: City, drawn: Drawn, verdict: Verdict) -> None:
         verdict.wrong.append("no gateway came back")
     verdict.wrong += checks.wrong_letters(city)
     verdict.wrong += checks.not_quiet(city)
+    if keeper is not None:
+        keeper.cancel()
     for role in ("gateway", "batcher", "worker"):
         for house in city.of(role, open_only=False):
             city.drain(house)
         await _until_over(city, role)
     verdict.wrong += checks.left_over(city)
+
+
+async def _all_answered(city: City) -> None:
+    """Wait until every request is over, or must be, and then until nobody has anything to tell."""
+    last = max((each.deadline for each in city.history.asked), default=0.0) + 1.0
+    for _ in range(ceil(max(0.0, last - city.clock()) / LOOK)):
+        if not any(checks.is_open(city, each) for each in city.history.asked):
+            break
+        await asyncio.sleep(LOOK)
+    await asyncio.sleep(AFTERMATH)
 
 
 async def _until_over(city: City, role: str) -> None:
