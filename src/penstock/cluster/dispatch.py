@@ -28,6 +28,7 @@ from penstock.words.messages import Ending, Failed, encode, encode_dispatch, mem
 log = logging.getLogger("penstock.dispatch")
 
 AGAIN = 0.5  # seconds until the next try, if not all endings were stored
+PAUSE = 0.1  # seconds until messages are sent whose sending was cut short
 
 Ends = tuple[Outcome, Failure, tuple[Attempt, ...]]  # what requests have in common that share an ending
 
@@ -122,18 +123,20 @@ class Dispatcher:
         if self._loops is not None:
             self._start_sending(queue)
 
-    def _start_sending(self, queue: str) -> None:
+    def _start_sending(self, queue: str, after: float = 0.0) -> None:
         loops = self._loops
         assert loops is not None
-        sending = loops.send("sending messages", self._empty(queue))
+        sending = loops.send("sending messages", self._empty(queue, after))
         sending.add_done_callback(lambda _: self._sending_ended(queue, loops))
 
     def _sending_ended(self, queue: str, loops: Loops) -> None:
         """Go on if the sending was cut short, although this dispatcher goes on."""
         if queue in self._queues and loops is self._loops and not loops.closed:
-            self._start_sending(queue)
+            self._start_sending(queue, PAUSE)
 
-    async def _empty(self, queue: str) -> None:
+    async def _empty(self, queue: str, after: float) -> None:
+        if after:
+            await asyncio.sleep(after)
         while messages := self._queues[queue]:
             self._queues[queue] = []
             try:
