@@ -111,12 +111,16 @@ def _earliest(asked: Asked, history: History) -> float:
 
 
 def _failed_alone(text: bytes, history: History) -> bool:
-    """Whether an input that is not to blame was alone in a batch that failed or met a fault. Then nobody could
-    know better."""
+    """Whether an innocent input was alone in a batch that failed or met a fault, perhaps before the batch began.
+    Then nobody could know better."""
     return any(
         each.inputs == (text,) * len(each.inputs)
         and (each.failed or _was_troubled(history, each.process, each.began))
         for each in history.executions
+    ) or any(
+        all(member[1] == text for member in sent.members)
+        and any(_was_troubled(history, who, sent.when) for _, _, who in history.troubled)
+        for sent in history.sent
     )
 
 
