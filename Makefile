@@ -87,7 +87,8 @@ chaos: $(VENV)/.dev  ## the long forms of the fault tests and attacks, and examp
 	$(PROMETHEUS)
 	$(BIN)/pytest tests/chaos --chaos-long
 	$(BIN)/pytest tests/attack --chaos-long
-	$(BIN)/pytest --ignore tests/chaos --ignore tests/attack --ignore tests/clients --hypothesis-profile=explore
+	$(BIN)/pytest tests/seeds --chaos-long
+	$(BIN)/pytest --ignore tests/chaos --ignore tests/attack --ignore tests/seeds --ignore tests/clients --hypothesis-profile=explore
 
 dashboards: $(VENV)/.dev  ## make deploy/grafana/*.json anew
 	$(BIN)/python -m tools.dashboards

@@ -71,13 +71,26 @@ class Loops:
         # If these are the parts of a larger loop: done once a part was given up on, with its name and error.
         self._given_up: asyncio.Future[str] | None = None
         self._outer = ""  # the name of the larger loop, which stands before the names of its parts
+        self.closed = False  # whether all of it was cancelled
         self.restarts: Counter[str] = Counter()  # how often each loop was started again, by its name
 
     def keep(self, name: str, make: Make) -> None:
         """Starts a loop, and starts it again whenever it ends, until `close`."""
         name = self._outer + name
         self._failures[name] = Failures()
-        self._tasks[name] = asyncio.create_task(self._keep(name, make), name=name)
+        self._begin(name, make)
+
+    def _begin(self, name: str, make: Make) -> None:
+        task = self._tasks[name] = asyncio.create_task(self._keep(name, make), name=name)
+        if self._given_up is not None:
+            task.add_done_callback(lambda _: self._part_ended(name, make, task))
+
+    def _part_ended(self, name: str, make: Make, task: "asyncio.Task[None]") -> None:
+        """A part was cancelled. If that was not because the larger loop ends, which nobody would notice, it begins
+        again."""
+        if self._tasks.get(name) is task:
+            self.restarts[name] += 1
+            self._begin(name, make)
 
     def send(self, name: str, errand: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Starts an errand: work that is done once. If it fails, the log says so."""
@@ -103,6 +116,7 @@ class Loops:
 
     def cancel(self) -> "list[asyncio.Task[None]]":
         """Cancels all loops and errands; returns their tasks, which are about to end."""
+        self.closed = True
         tasks = [*self._tasks.values(), *self._errands]
         self._tasks.clear()
         for task in tasks:
@@ -142,8 +156,7 @@ class Loops:
             try:
                 await make()
             except asyncio.CancelledError as error:
-                task = asyncio.current_task()
-                if task is None or task.cancelling():
+                if is_being_cancelled():
                     raise
                 failed = error  # this loop was not cancelled, but something that it waited for was
             except Exception as error:
@@ -180,6 +193,13 @@ def say(name: str, words: str, wait: float, error: BaseException | None) -> None
 def _traceback(error: BaseException | None) -> str:
     """Where an error was raised, as lines of code without values, which may be somebody's input."""
     return "" if error is None else "".join(traceback.format_tb(error.__traceback__)).rstrip()
+
+
+def is_being_cancelled() -> bool:
+    """Whether somebody wants the current task to end. If not, a `CancelledError` tells of something that it waited
+    for."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 async def for_ever() -> None:

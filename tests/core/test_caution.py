@@ -249,6 +249,14 @@ def test_one_that_only_spoils_batches_or_has_the_only_worker_does_not_wait(
     assert [tenant for _, tenant in sent_at(batcher, 0.0)] == ["bad"]
 
 
+def test_the_only_worker_of_a_zone_is_the_only_one_whatever_other_zones_have() -> None:
+    batcher = feared_beside(workers=1)
+    batcher.worker_takes(SECOND, one_at_a_time=True, abroad=True)
+    batcher.worker_ready(SECOND)
+    offer(batcher, ask(tenant="bad"))
+    assert sent_at(batcher, 0.0) == [(FIRST, "bad")]
+
+
 def test_one_that_is_not_feared_does_not_wait_for_one_that_is() -> None:
     batcher = feared_beside()
     for _ in range(2):

@@ -28,6 +28,7 @@ from penstock.words.messages import Ending, Failed, encode, encode_dispatch, mem
 log = logging.getLogger("penstock.dispatch")
 
 AGAIN = 0.5  # seconds until the next try, if not all endings were stored
+PAUSE = 0.1  # seconds until messages are sent whose sending was cut short
 
 Ends = tuple[Outcome, Failure, tuple[Attempt, ...]]  # what requests have in common that share an ending
 
@@ -110,7 +111,7 @@ class Dispatcher:
         """Send and store until cancelled."""
         async with Loops() as self._loops:
             for queue in self._queues:
-                self._loops.send("sending messages", self._empty(queue))
+                self._start_sending(queue)
             self._loops.keep("keeping records", self._keep_records)
 
     def _put(self, box: str, payload: bytes) -> None:
@@ -123,16 +124,29 @@ class Dispatcher:
             return
         self._queues[queue] = [(box, payload)]
         if self._loops is not None:
-            self._loops.send("sending messages", self._empty(queue))
+            self._start_sending(queue)
 
-    async def _empty(self, queue: str) -> None:
-        """Send the messages of a queue until it is empty."""
+    def _start_sending(self, queue: str, after: float = 0.0) -> None:
+        loops = self._loops
+        assert loops is not None
+        sending = loops.send("sending messages", self._empty(queue, after))
+        sending.add_done_callback(lambda _: self._sending_ended(queue, loops))
+
+    def _sending_ended(self, queue: str, loops: Loops) -> None:
+        """Go on if the sending was cut short, although this dispatcher goes on."""
+        if queue in self._queues and loops is self._loops and not loops.closed:
+            self._start_sending(queue, PAUSE)
+
+    async def _empty(self, queue: str, after: float) -> None:
+        """Send the messages of a queue until it is empty. `after`: seconds to wait before."""
+        if after:
+            await asyncio.sleep(after)
         while messages := self._queues[queue]:
             self._queues[queue] = []
             try:
                 arrivals = await sent(self._post, messages)
             except BaseException:
-                self._queues[queue][:0] = messages  # `run` begins with them when it is started again
+                self._queues[queue][:0] = messages  # whoever sends next begins with them
                 raise
             for (box, _), arrived in zip(messages, arrivals, strict=True):
                 if arrived is False:  # None: it is not known whether the mailbox takes more

@@ -39,7 +39,11 @@ AGAIN = 1.0  # seconds after which a slot that is still free says so again
 STOOD_STILL = 0.2  # seconds: if entering the line takes longer, the bus stood still
 SOON = 0.1  # seconds after which a slot says so again that has entered the line of a bus that stood still
 
+LAST_WORDS = 1.0  # seconds at the end in which the batchers are told of what was not told to its end
+
 NOT_HERE = Failure(BackendUnavailable.code, "the worker was not ready when the batch arrived")
+
+NOT_TOLD = Failure(BackendUnavailable.code, "the worker could not hand on the outputs of the batch")
 
 
 class Report(Protocol):
@@ -265,18 +269,25 @@ class RemoteDock:
 
     async def close(self) -> None:
         """End what is still being told: the bus is closed next."""
-        await self._errands.close()
+        try:
+            async with asyncio.timeout(LAST_WORDS):
+                await self._errands.close()
+        except TimeoutError:
+            log.warning("the ends of batches were not told", extra={"model": self._model})
 
     def _soon(self, work: Coroutine[None, None, None]) -> None:
         self._errands.send(f"telling of a slot of {self._model}", work)
 
     async def _finish(self, message: Dispatch, outcome: Result | Failure, execution: Execution) -> None:
         """Tell the end of a batch: first to the gateways, then to the batcher, so that a success of which the
-        batcher hears has been delivered."""
+        batcher hears has been delivered. If the outputs could not be delivered, that is what it hears."""
         async with self._berths[execution.worker].telling:
             try:
                 if isinstance(outcome, Result):
                     await self._report.answer(message, outcome, execution)
+            except BaseException:
+                outcome = NOT_TOLD
+                raise
             finally:  # a batcher that hears nothing would hold the slot and its askers until the watchdog comes
                 await self._report.finished(message, outcome, execution.seconds)
 

@@ -16,6 +16,7 @@ from penstock.cluster.tasks import RemoteTask, TaskDesk
 from penstock.cluster.unbroken import Unbroken
 from penstock.errors import STATUS_BY_CODE, Internal, NotFound, PenstockError, StoreDown
 from penstock.idempotency import Keyed, given_again, key_reused
+from penstock.loops import is_being_cancelled
 from penstock.patience import Patience
 from penstock.ports import Asker, Clock, Leaving, Reservation
 from penstock.ports.records import SETTLED_WITHIN, Claim, Claims
@@ -147,6 +148,11 @@ class KeyedDesk:
                     if not pursuit.known:
                         raise
                     await asyncio.sleep(patience.failed(error))
+                    continue
+                except asyncio.CancelledError:
+                    if is_being_cancelled():
+                        raise
+                    await asyncio.sleep(LOOK_AGAIN)  # only the look was cancelled, and others still wait here
                     continue
                 if record.answer is not None:
                     self._tell(pursuit, record)

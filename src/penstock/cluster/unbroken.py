@@ -19,8 +19,13 @@ class Unbroken:
         """Start the work, and return its task."""
         task = asyncio.create_task(work)
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: "asyncio.Task[Any]") -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # the caller may have left; else asyncio would say that nobody asked for it
 
     async def whole(self, work: Coroutine[Any, Any, T]) -> T:
         """Start the work and return its result. Cancelling the caller does not cancel the work."""

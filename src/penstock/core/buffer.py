@@ -10,7 +10,8 @@ Order: tier, then tenant, then earliest deadline.
 Removal is lazy. A request that was taken, cancelled or expired no longer waits: its `waiting` is cleared, and it
 counts as *dead* in the queues of this folder. It is skipped wherever it still stands. If the dead outnumber the
 others by far, all of them are dropped. So every operation is O(log n) amortised, and memory is bounded by about
-four times what waits.
+four times what waits. Before a request that was taken waits again, its lane must forget it
+(`forget_taken`).
 """
 
 from collections.abc import Sequence
@@ -204,6 +205,14 @@ class Buffer:
         if self._dearest is not None:
             self._dearest.tidy(self.waiting)
         return taken
+
+    def forget_taken(self) -> None:
+        """Drop all that were taken, those that stand behind others too. Called before any of them waits again, in
+        another lane: here it would look as if it still waited in this one."""
+        for tier in self._tiers:
+            tier.by_urgency.compact()
+        if self._dearest is not None:
+            self._dearest.compact()
 
     def _next_tier(self, left: int) -> tuple[int, float, int]:
         """Returns the tier whose turn it is, the virtual time at which another has its turn, and how many requests

@@ -6,7 +6,8 @@ would have to wait until one is started anew.
 
 - A worker is well if it is ready and has no risky batch in hand. A shared worker that was lost with a batch is well
   again when its credit is taken, or after a while: nobody tells when it is back.
-- A risky batch goes while another worker is well, or if there is only one worker at all.
+- A risky batch goes while another worker is well, or if there is only one worker at all. Where there are zones,
+  only the workers at home count.
 - Otherwise it waits for half of the time that it can spare. A batch that may have to be split several more times
   will wait before each split, so the spare time is shared among these waits.
 - It waits only while another worker is about to be well: one that has a risky batch in hand, or is expected back
@@ -57,7 +58,8 @@ class Caution:
     def may_risk_one(self, now: Seconds) -> bool:
         """Whether some worker is well besides the one that a risky batch would be given to."""
         fleet = self._fleet
-        return len(fleet.workers) == 1 or fleet.healthy - len(self._unsure(now)) > 1
+        at_home = sum(not worker.abroad for worker in fleet.workers.values())
+        return at_home == 1 or fleet.healthy - len(self._unsure(now)) > 1
 
     def _unsure(self, now: Seconds) -> list[Worker]:
         """The workers that count as healthy and may not be well."""

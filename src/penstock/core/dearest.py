@@ -38,5 +38,9 @@ class Dearest:
     def tidy(self, waiting: int) -> None:
         """Drop the dead if they outnumber the requests that wait by far. `waiting`: how many wait."""
         if len(self._heap) > 4 * waiting + SLACK:
-            self._heap = [entry for entry in self._heap if entry[2].waiting]
-            heapify(self._heap)
+            self.compact()
+
+    def compact(self) -> None:
+        """Drop all that are dead."""
+        self._heap = [entry for entry in self._heap if entry[2].waiting]
+        heapify(self._heap)

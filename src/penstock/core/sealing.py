@@ -258,6 +258,8 @@ class Sealing:
         requests = lane.buffer.take(size, self._rules.room(), now)
         if self._apart.known:
             requests, guilty = self._apart.divide(requests, now)
+            if guilty:
+                lane.buffer.forget_taken()
             for request in [request for part in guilty for request in part]:
                 self._apart.add(request, now)
             if not requests:

@@ -97,9 +97,15 @@ class MemoryRegistry:
         return min(self._heartbeat, self._lease - oldest + SOON)
 
     async def beat(self) -> None:
+        self._say()
+        self._listen()
+
+    def _say(self) -> None:
         if not self._left:
             self._shared.said[self._kind][self._me] = Said(self._clock(), json.encode(self._describe()))
         self._say_news()
+
+    def _listen(self) -> None:
         changed = self._read_models()
         changed |= self._read("gateways", self._gateways, read_gateway)
         changed |= self._read("batchers", self._batchers, read_batcher)

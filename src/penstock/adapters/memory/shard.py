@@ -86,13 +86,13 @@ class SharedShards:
 
     def __init__(self, number: int) -> None:
         self.every = [Shard() for _ in range(number)]
-        self._bells: set[asyncio.Event] = set()
+        self._bells: dict[asyncio.Event, None] = {}
 
     def listen(self, bell: asyncio.Event) -> None:
-        self._bells.add(bell)
+        self._bells[bell] = None
 
     def leave(self, bell: asyncio.Event) -> None:
-        self._bells.discard(bell)
+        self._bells.pop(bell, None)
 
     def publish(self, shard: int, body: bytes) -> None:
         self.every[shard].publish(body)
