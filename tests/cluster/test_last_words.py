@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from test_dock import Journal, workshop
+from dock_kit import Journal, workshop
 
 from penstock.cluster.dock import LAST_WORDS, NOT_TOLD
 from penstock.loops import for_ever

@@ -42,8 +42,8 @@ class FarPublisher(MemoryPublisher):
                 await self._wake.wait()
                 self._wake.clear()
                 if self._unsent:
-                    self._turn = (self._turn + 1) % len(self._open)
-                    await self._publish(self._open[self._turn], self._take_unsent())
+                    self._latest = (self._latest + 1) % len(self._open)
+                    await self._publish(self._open[self._latest], self._take_unsent())
                 for shard in list(self._withdrawn):
                     await self._publish(shard, [])
                 if not self._unsent:
