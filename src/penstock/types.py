@@ -122,6 +122,7 @@ class Ask(Struct, eq=False):
     tracestate: str | None = None
     identity: Identity | None = None  # None: nobody is asked who they are
     callback: str | None = None  # where its asker wants to be told how it ended, if it becomes a task
+    background: bool = False  # whether it goes in the last tier, whatever its sender's
 
 
 class Traced(Struct, eq=False):

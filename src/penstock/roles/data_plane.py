@@ -10,7 +10,7 @@ from penstock.config import Config
 from penstock.doors.cors import CrossOrigin
 from penstock.doors.data_plane import DataPlane
 from penstock.doors.door import HttpLimits, Inside
-from penstock.doors.open_doors import open_doors
+from penstock.doors.open_doors import lines_of, open_doors
 from penstock.doors.overload_status import OverloadStatus
 from penstock.doors.traced import TracedPlane
 from penstock.edge.app import App
@@ -22,6 +22,7 @@ from penstock.ports import Clock, Doorman, Gateway
 from penstock.ports.tracing import RequestTracer
 from penstock.ports.webhooks import Webhooks
 from penstock.runtime.ids import random_ids
+from penstock.runtime.jobs.service import JobService
 from penstock.server.descriptors import connections_allowed
 
 
@@ -35,8 +36,11 @@ def data_plane(
     tls: ServerTls | None = None,
     tracer: RequestTracer | None = None,
     webhooks: Webhooks | None = None,
+    jobs: JobService | None = None,
 ) -> Edge:
-    inside = replace(inside_of(gateway, config, doorman, not_ready), webhooks=webhooks)
+    inside = replace(inside_of(gateway, config, doorman, not_ready), webhooks=webhooks, jobs=jobs)
+    if jobs is not None:
+        jobs.lines = lines_of(inside)
     closed = [name for name, is_open in asdict(config.doors).items() if not is_open]
     plane = DataPlane(inside, open_doors(inside, closed), random_ids().__next__, doorman)
     app: App = plane

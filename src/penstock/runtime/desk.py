@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import Refused
+from penstock.jobs import Slack
 from penstock.ports import Broker
 from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.collapse.sharing import Sharing
@@ -48,3 +49,4 @@ class Desk:
     objective: float | None = (
         None  # seconds: the latency its requests are meant to keep; None: their time limit
     )
+    slack: Callable[[], Slack] = lambda: Slack(0, 1, 1)  # how busy its workers are now
