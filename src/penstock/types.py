@@ -77,6 +77,7 @@ class Request(Struct, eq=False):
     traceparent: str | None = None
     tracestate: str | None = None
     task: bool = False  # whether its result is stored, to be fetched later
+    background: bool = False  # whether it only fills workers that would idle; it tells nothing of the demand
 
 
 class Accepted(Request, eq=False):

@@ -236,6 +236,7 @@ class Gateway:
             ask.traceparent,
             ask.tracestate,
             task,
+            ask.background,
             account,
         )
         sharing = desk.sharing

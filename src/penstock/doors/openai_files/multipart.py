@@ -96,9 +96,9 @@ class _Reader:
                     self._ended = True
                     break
                 end = data.find(END)
+                if (end if end >= 0 else len(data)) > MOST_HEAD:
+                    raise Malformed(f"the head of a part is longer than {MOST_HEAD} bytes")
                 if end < 0:
-                    if len(data) > MOST_HEAD:
-                        raise Malformed(f"the head of a part is longer than {MOST_HEAD} bytes")
                     break
                 self._begin(data[:end])
                 data = data[end + len(END) :]

@@ -90,6 +90,7 @@ class Course:
         self._at_end = False
         self._rests_until = 0.0  # no line is asked before then
         self._reads_from = 0.0  # no line is read before then
+        self._is_crowded = False
         self._wake = asyncio.Event()
         self._saving = asyncio.Lock()
 
@@ -97,9 +98,18 @@ class Course:
 
     def next_line(self) -> Ready | None:
         """The line that is to be asked next, if one may be."""
-        if self.ready and not self._is_resting() and self.job.status is JobStatus.IN_PROGRESS:
+        runs = self.job.status is JobStatus.IN_PROGRESS and not self._is_resting()
+        if self.ready and runs and self._has_room():
             return self.ready[0] if self._around.wall_clock() < self.job.expires else None
         return None
+
+    def _has_room(self) -> bool:
+        """Whether more may be written for its tenant. If not, the log says so once."""
+        crowded = not self._around.shelf.has_room(self.job.tenant)
+        if crowded and not self._is_crowded:
+            log.warning("a batch waits: its tenant's files leave no room", extra={"batch": self.job.id})
+        self._is_crowded = crowded
+        return not crowded
 
     def start(self, ended: Callable[[Ready], None]) -> None:
         """Ask the next line. `ended` is called when it is not in flight any more."""
@@ -275,9 +285,6 @@ class Course:
             self._change(
                 replace(self.job, completed=self.job.completed + completed, failed=self.job.failed + failed)
             )
-        if not self._around.shelf.has_room(self.job.tenant):
-            self._rest(LONGEST_REST)
-            log.warning("a batch waits: its tenant's files leave no room", extra={"batch": self.job.id})
 
     # ---- the end -----------------------------------------------------------------------------------------
 

@@ -132,7 +132,7 @@ class Runner(RequestObserver):
         pace = self._paces.setdefault(name, Pace(self._rules))
         if not pace.may_start(line.read.requests, slack, now):
             return False
-        pace.started(line.read.requests, slack, now)
+        pace.started(line.read.requests, now)
         line.paced = True
         return True
 
@@ -149,8 +149,9 @@ class Runner(RequestObserver):
             return
         for reply in replies:
             if not self._is_mine(reply.request):
+                started = now if reply.execution is None else reply.execution.started
                 for pace in self._paces_of(reply.request.model):
-                    pace.other_answered(reply.request.arrival, now)
+                    pace.other_answered(reply.request.arrival, started, now)
 
     def _is_mine(self, request: Request) -> bool:
         job_id = job_of_line(request.request_id)

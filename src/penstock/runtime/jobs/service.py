@@ -162,6 +162,7 @@ class JobService:
     async def _remove(self, file: StoredFile) -> None:
         self._shelf.take(file)
         await self._aside(lambda: self._store.remove(file.id))
+        self.runner.look()  # a batch may have waited for the room
 
     def _is_needed(self, file: StoredFile) -> bool:
         return any(job.input_file == file.id and not job.is_over for job in self._jobs.values())
