@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from penstock.adapters.job_store.directory import DirectoryStore
-from penstock.core.job_pacing import PacingRules
+from penstock.core.job_restraint import RestraintRules
 from penstock.errors import PenstockError
 from penstock.jobs import Job, Said, Slack
 from penstock.loops import Loops
@@ -105,14 +105,14 @@ class House:
         lines: TestLines,
         bounds: JobBounds | None = None,
         slack: Callable[[str | None], Slack] = lambda model: Slack(0, 4, 4),
-        rules: PacingRules | None = None,
+        rules: RestraintRules | None = None,
         store: JobStore | None = None,
         aside: Callable[[Callable[[], object]], Awaitable[object]] = at_once,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.lines = lines
         self.service = JobService(
-            store or DirectoryStore(folder), bounds or JobBounds(), slack, rules or PacingRules(), loop.time,
+            store or DirectoryStore(folder), bounds or JobBounds(), slack, rules or RestraintRules(), loop.time,
             lambda: WALL + loop.time(), at_once,
         )  # fmt: skip
         self.service.lines = lines

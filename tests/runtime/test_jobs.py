@@ -10,7 +10,7 @@ import pytest
 from jobs_kit import ENDPOINT, Asked, House, TestLines, text_of
 
 from penstock.adapters.job_store.directory import DirectoryStore
-from penstock.core.job_pacing import PacingRules
+from penstock.core.job_restraint import RestraintRules
 from penstock.errors import Conflict, NotFound, Overloaded, OverQuota, TooLarge, Unacceptable
 from penstock.jobs import Job, JobStatus, Said, Slack
 from penstock.runtime.jobs.shelf import JobBounds
@@ -39,7 +39,7 @@ def test_each_line_is_answered_once_and_written_where_it_belongs(tmp_path: Path)
 def test_few_lines_are_in_flight_and_tenants_take_turns(tmp_path: Path) -> None:
     async def body() -> None:
         lines = TestLines()
-        async with House(tmp_path, lines, rules=PacingRules(in_flight=4)).open() as house:
+        async with House(tmp_path, lines, rules=RestraintRules(in_flight=4)).open() as house:
             jobs = [await house.job(40, "a"), await house.job(40, "a"), await house.job(40, "b")]
             await asyncio.sleep(10.5)
             count = Counter(
@@ -116,7 +116,7 @@ def test_nothing_is_asked_while_no_worker_is_idle(tmp_path: Path) -> None:
 def test_a_job_whose_time_is_over_says_what_was_not_run(tmp_path: Path) -> None:
     async def body() -> None:
         bounds = JobBounds(window=10.0)
-        async with House(tmp_path, TestLines(), bounds, rules=PacingRules(in_flight=1)).open() as house:
+        async with House(tmp_path, TestLines(), bounds, rules=RestraintRules(in_flight=1)).open() as house:
             job = await house.over(await house.job(30))
             assert job.status is JobStatus.EXPIRED
             good, wrong = await house.read(job.output_file), await house.read(job.error_file)

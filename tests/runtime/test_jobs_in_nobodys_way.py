@@ -29,7 +29,7 @@ class WithLines(TestLines):
 
     def __init__(self, offer: Callable[[Asked], None]) -> None:
         super().__init__()
-        self.answer = offer  # type: ignore[method-assign]
+        self.answer = offer  # type: ignore[method-assign, assignment]
 
 
 def play(workers: int, rate: float, folder: Path | None) -> tuple[list[float], int]:

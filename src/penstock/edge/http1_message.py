@@ -129,6 +129,8 @@ class Message(asyncio.Protocol):
         self._size += len(chunk)
         if self._size > self._edge.limits.max_body and self._size > self._most:
             self._find_most()
+        if self._most:
+            self._note_stride(len(chunk))
         if self._chunks is None:
             crowded = self._edge.held.crowded and self._length > BULK
             if not self._body and not crowded:
@@ -136,8 +138,6 @@ class Message(asyncio.Protocol):
                 return
             self._chunks = self._new_body()
         self._chunks.add(chunk, crowded=self._edge.held.crowded)
-        if self._most:
-            self._note_stride(len(chunk))
 
     def _new_body(self) -> Body:
         body = Body(self._body, self._length)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.adapters.job_store.directory import DirectoryStore
 from penstock.config import Config
-from penstock.core.job_pacing import PacingRules
+from penstock.core.job_restraint import RestraintRules
 from penstock.jobs import Slack
 from penstock.ports import Clock
 from penstock.runtime.jobs.service import JobService
@@ -29,5 +29,5 @@ def jobs_of(config: Config, slack: Callable[[str | None], Slack], clock: Clock) 
         keep=said.keep,
         window=said.window,
     )
-    rules = PacingRules(said.in_flight, said.in_the_way)
+    rules = RestraintRules(said.in_flight, said.in_the_way)
     return JobService(DirectoryStore(Path(said.directory)), bounds, slack, rules, clock)

@@ -1,4 +1,4 @@
-"""The lines of a job's file: how they are read and checked, and what is written of each. `course.py` calls it.
+"""The lines of a job's file: how they are read and checked, and what is written of each. `led_job.py` calls it.
 Nothing here waits, and a call looks at a few hundred kilobytes at most."""
 
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,6 @@
-"""Runs the courses of jobs, and decides whose line goes next. `service.py` makes it, and keeps its loop.
+"""Leads jobs, some at a time, and decides whose line goes next. `service.py` makes it, and keeps its loop.
 
-    jobs that are not over ──some at a time──► courses ──next lines──► may it go? (`core/job_pacing.py`) ──► asked
+    jobs that are not over ──some at a time──► led ──their lines──► may it go? (`core/job_restraint.py`) ──► asked
 
 Tenants take turns: the next line is one of the tenant whose last line was asked longest ago. A line that may not go
 now is looked at again when an answer has come, and every `LOOK` seconds, since nobody tells when workers fall idle.
@@ -12,16 +12,16 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from penstock.core.job_pacing import Pace, PacingRules
+from penstock.core.job_restraint import Restraint, RestraintRules
 from penstock.errors import Refused
 from penstock.jobs import Job, Slack, job_of_line
 from penstock.ports.observers import RequestObserver
-from penstock.runtime.jobs.course import Around, Course, Ready
+from penstock.runtime.jobs.led_job import Around, LedJob, Ready
 from penstock.types import Reply, Request
 
-AT_ONCE = 8  # courses; the other jobs wait
+AT_ONCE = 8  # jobs that are led; the others wait
 LOOK = 0.05  # seconds
-AGAIN = 10.0  # seconds after which a course that failed is begun anew
+AGAIN = 10.0  # seconds after which a job that stopped is led anew
 
 log = logging.getLogger("penstock.jobs")
 
@@ -30,12 +30,12 @@ class Runner(RequestObserver):
     """Is told of all answers too, since those to others say whether lines are in anybody's way."""
 
     def __init__(
-        self, slack: Callable[[str | None], Slack], rules: PacingRules, clock: Callable[[], float]
+        self, slack: Callable[[str | None], Slack], rules: RestraintRules, clock: Callable[[], float]
     ) -> None:
         self._slack, self._rules, self._clock = slack, rules, clock
-        self._paces: dict[str, Pace] = {}
-        self._waiting: dict[str, Job] = {}  # jobs without a course, the earliest first
-        self._courses: dict[str, Course] = {}
+        self._restraints: dict[str, Restraint] = {}
+        self._waiting: dict[str, Job] = {}  # jobs that are not led yet, the earliest first
+        self._led: dict[str, LedJob] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turns: Counter[str] = Counter()  # by tenant: when its last line was asked
         self._turn = 0
@@ -47,18 +47,18 @@ class Runner(RequestObserver):
         self._waiting[job.id] = job
         self._event.set()
 
-    def course_of(self, job_id: str) -> Course | None:
-        return self._courses.get(job_id)
+    def led_job(self, job_id: str) -> LedJob | None:
+        return self._led.get(job_id)
 
     def withdraw(self, job_id: str) -> Job | None:
-        """Takes a job back that has no course yet."""
+        """Takes a job back that is not led yet."""
         return self._waiting.pop(job_id, None)
 
     async def run(self, around: Around) -> None:
-        """Begin courses and ask lines, until cancelled."""
+        """Lead jobs and ask lines, until cancelled."""
         try:
             while True:
-                self._begin_courses(around)
+                self._lead_jobs(around)
                 self._event.clear()
                 blocked = self._ask_lines()
                 with suppress(TimeoutError):
@@ -74,32 +74,32 @@ class Runner(RequestObserver):
         """Look what may go: something has changed."""
         self._event.set()
 
-    def _begin_courses(self, around: Around) -> None:
-        while self._waiting and len(self._courses) < AT_ONCE:
-            running = Counter(course.job.tenant for course in self._courses.values())
+    def _lead_jobs(self, around: Around) -> None:
+        while self._waiting and len(self._led) < AT_ONCE:
+            running = Counter(led.job.tenant for led in self._led.values())
             job = min(self._waiting.values(), key=lambda job: running[job.tenant])
             del self._waiting[job.id]
-            course = self._courses[job.id] = Course(job, around)
-            self._tasks[job.id] = asyncio.create_task(self._lead(course), name=f"the batch {job.id}")
+            led = self._led[job.id] = LedJob(job, around)
+            self._tasks[job.id] = asyncio.create_task(self._lead(led), name=f"the batch {job.id}")
 
-    async def _lead(self, course: Course) -> None:
-        job_id = course.job.id
+    async def _lead(self, led: LedJob) -> None:
+        job_id = led.job.id
         try:
-            await course.run(self._ended)
+            await led.run(self._ended)
         except asyncio.CancelledError:
-            self._drop(course)
+            self._drop(led)
             raise
         except Exception:
             log.exception("a batch stopped, and is begun anew", extra={"batch": job_id})
-            self._drop(course)
-            asyncio.get_running_loop().call_later(AGAIN, self.add, course.job)
+            self._drop(led)
+            asyncio.get_running_loop().call_later(AGAIN, self.add, led.job)
         finally:
-            self._courses.pop(job_id, None)
+            self._led.pop(job_id, None)
             self._tasks.pop(job_id, None)
             self._event.set()
 
-    def _drop(self, course: Course) -> None:
-        for line in course.drop():
+    def _drop(self, led: LedJob) -> None:
+        for line in led.drop():
             self._ended(line)
 
     # ---- lines -------------------------------------------------------------------------------------------
@@ -109,19 +109,19 @@ class Runner(RequestObserver):
         blocked = set[str]()  # jobs whose next line may not go now
         while True:
             ready = [
-                (course, line)
-                for course in self._courses.values()
-                if course.job.id not in blocked and (line := course.next_line()) is not None
+                (led, line)
+                for led in self._led.values()
+                if led.job.id not in blocked and (line := led.next_line()) is not None
             ]
             if not ready:
                 return bool(blocked)
-            course, line = min(ready, key=lambda each: self._turns[each[0].job.tenant])
+            led, line = min(ready, key=lambda each: self._turns[each[0].job.tenant])
             if not self._may_go(line):
-                blocked.add(course.job.id)
+                blocked.add(led.job.id)
                 continue
             self._turn += 1
-            self._turns[course.job.tenant] = self._turn
-            course.start(self._ended)
+            self._turns[led.job.tenant] = self._turn
+            led.start(self._ended)
 
     def _may_go(self, line: Ready) -> bool:
         now, name = self._clock(), line.read.model or ""
@@ -129,34 +129,34 @@ class Runner(RequestObserver):
             slack = self._slack(line.read.model)
         except Refused:
             return True  # nobody serves it: it is told so when it is asked
-        pace = self._paces.setdefault(name, Pace(self._rules))
-        if not pace.may_start(line.read.requests, slack, now):
+        restraint = self._restraints.setdefault(name, Restraint(self._rules))
+        if not restraint.may_start(line.read.requests, slack, now):
             return False
-        pace.started(line.read.requests, now)
+        restraint.started(line.read.requests, now)
         line.paced = True
         return True
 
     def _ended(self, line: Ready) -> None:
         if line.paced:
             line.paced = False
-            self._paces[line.read.model or ""].ended(line.read.requests, self._clock())
+            self._restraints[line.read.model or ""].ended(line.read.requests, self._clock())
         self._event.set()
 
     # ---- what observers are told ---------------------------------------------------------------------------
 
     def answered(self, replies: Sequence[Reply], now: float) -> None:
-        if not self._courses:
+        if not self._led:
             return
         for reply in replies:
             if not self._is_mine(reply.request):
                 started = now if reply.execution is None else reply.execution.started
-                for pace in self._paces_of(reply.request.model):
-                    pace.other_answered(reply.request.arrival, started, now)
+                for restraint in self._restraints_of(reply.request.model):
+                    restraint.other_answered(reply.request.arrival, started, now)
 
     def _is_mine(self, request: Request) -> bool:
         job_id = job_of_line(request.request_id)
-        return job_id is not None and job_id in self._courses
+        return job_id is not None and job_id in self._led
 
-    def _paces_of(self, model: str) -> list[Pace]:
-        """The pace of a model, and that of lines which name none: any model may be meant by these."""
-        return [pace for name in (model, "") if (pace := self._paces.get(name)) is not None]
+    def _restraints_of(self, model: str) -> list[Restraint]:
+        """The restraint of a model, and that of lines which name none: any model may be meant by these."""
+        return [restraint for name in (model, "") if (restraint := self._restraints.get(name)) is not None]

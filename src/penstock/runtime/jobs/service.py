@@ -11,12 +11,12 @@ from functools import partial
 from typing import TypeVar
 
 from penstock.core import job_states
-from penstock.core.job_pacing import PacingRules
+from penstock.core.job_restraint import RestraintRules
 from penstock.errors import Conflict, NotFound, Overloaded, OverQuota, StoreDown, Unacceptable
 from penstock.jobs import UPLOADED, Job, JobStatus, Slack, StoredFile
 from penstock.loops import Loops
 from penstock.ports.jobs import JobStore, Lines
-from penstock.runtime.jobs.course import Around, Aside
+from penstock.runtime.jobs.led_job import Around, Aside
 from penstock.runtime.jobs.runner import Runner
 from penstock.runtime.jobs.shelf import LATER, JobBounds, Shelf
 from penstock.types import Identity
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class InThreads:
-    """Does in threads of its own what may take a while. Implements `course.Aside`."""
+    """Does in threads of its own what may take a while. Implements `led_job.Aside`."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(THREADS, "penstock-files")
@@ -49,7 +49,7 @@ class JobService:
         store: JobStore,
         bounds: JobBounds,
         slack: Callable[[str | None], Slack],
-        rules: PacingRules,
+        rules: RestraintRules,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         aside: Aside | None = None,
@@ -229,9 +229,9 @@ class JobService:
         job = self.find_job(tenant, job_id)
         if job.is_over or job.status is JobStatus.FINALIZING:
             raise Conflict(f"the batch is {job.status} already")
-        course = self.runner.course_of(job_id)
-        if course is not None:
-            await course.cancel()
+        led = self.runner.led_job(job_id)
+        if led is not None:
+            await led.cancel()
         else:
             job = job_states.cancelled(job, self._wall_clock())
             self.runner.withdraw(job_id)

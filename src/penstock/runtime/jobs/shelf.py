@@ -1,4 +1,4 @@
-"""The files of all tenants: which there are, whose they are, how much they take. `service.py` and `course.py` ask
+"""The files of all tenants: which there are, whose they are, how much they take. `service.py` and `led_job.py` ask
 it before anything is written. It touches no disk."""
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""One job, led from its first state to its last. `runner.py` runs the course of each job that has its turn, and
+"""One job, led from its first state to its last. `runner.py` has one for each job that has its turn, and
 starts its lines.
 
     the file ──read in pieces──► lines ──by their door──► ready ──the runner──► in flight ──► to write ──► the store
@@ -50,7 +50,7 @@ class Aside(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What all courses have in common."""
+    """What all led jobs have in common."""
 
     store: JobStore
     lines: Lines
@@ -75,7 +75,7 @@ class Ready:
     leaving: Leaving | None = None
 
 
-class Course:
+class LedJob:
     def __init__(self, job: Job, around: Around) -> None:
         self.job = job
         self._around = around
@@ -141,7 +141,7 @@ class Course:
                 line.leaving.left()
         return left
 
-    # ---- the course --------------------------------------------------------------------------------------
+    # ---- from state to state -----------------------------------------------------------------------------
 
     async def run(self, withdrawn: Callable[[Ready], None]) -> None:
         """Lead the job to its end. `withdrawn` is called with lines that were in flight when it was cancelled."""
@@ -190,6 +190,7 @@ class Course:
         offset = 0
         while self.job.status is JobStatus.VALIDATING:
             piece = await self._piece(offset)
+            began = self._around.clock()
             for number, text in splitter.feed(piece):
                 check.look(number, text)
             offset += len(piece)
@@ -198,7 +199,7 @@ class Course:
                 now = self._around.wall_clock()
                 await self._save(job_states.checked(self.job, splitter.number, check.mistakes, now))
                 return
-            await asyncio.sleep(0)
+            await asyncio.sleep(self._around.clock() - began)  # others have as much of the time as this
 
     async def _piece(self, offset: int) -> bytes:
         return await self._around.aside(lambda: self._around.store.read(self.job.input_file, offset, PIECE))
@@ -379,7 +380,7 @@ class Course:
         return self._around.clock() < self._rests_until
 
     def drop(self) -> list[Ready]:
-        """Give the course up: another one of the same job finds again what is written. Returns what was in
+        """Stop leading the job: whoever leads it next finds again what is written. Returns what was in
         flight."""
         self._around.shelf.weigh(self.job.tenant, -self._written)
         self._written = 0

@@ -24,17 +24,17 @@ REMEMBERED = 16  # volleys: a request that met one is told of a little after tha
 
 
 @dataclass(frozen=True, slots=True)
-class PacingRules:
+class RestraintRules:
     in_flight: int = 8  # requests of lines, for one model
     in_the_way: float = 0.001  # the share of others' requests that may wait for lines
     quiet: Seconds = 10.0
 
 
-class Pace:
+class Restraint:
     """The lines of all jobs for one model. A volley lasts from a line that goes while none is in flight until none
     is in flight again."""
 
-    def __init__(self, rules: PacingRules) -> None:
+    def __init__(self, rules: RestraintRules) -> None:
         self._rules = rules
         self._meetings = 1.0  # how many requests of others may still meet lines
         self._last_other = -inf  # when a request of another was last answered
