@@ -34,6 +34,8 @@ output = "json"
 ALLOWED = "\ncontrol_characters = 'allow'"
 # What the doors for other servers' clients are for: a list of numbers for each input.
 FOR_OTHERS = """
+[files]
+directory = "files"
 [models.text]
 target = "{folder}/numbers.py:numbers"
 input = "text"

@@ -219,6 +219,35 @@ def test_a_disk_that_fails_for_a_while_costs_no_answer_and_doubles_none(deed: st
     run_virtual(body())
 
 
+def test_a_runner_that_stops_goes_on_with_its_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body() -> None:
+        async with House(tmp_path, TestLines()).open() as house:
+            job = await house.job(40)
+            await asyncio.sleep(2.5)
+            with monkeypatch.context() as patched:
+                patched.setattr(house.service.runner, "_ask_lines", lambda: 1 // 0)
+                house.service.runner.look()
+                await asyncio.sleep(1.0)
+            ended = await house.over(job)
+            assert (ended.status, ended.completed) == (JobStatus.COMPLETED, 40)
+            assert sorted(ids(await house.read(ended.output_file))) == sorted(f"c{n}" for n in range(40))
+
+    run_virtual(body())
+
+
+def test_a_job_that_stopped_can_be_cancelled_while_it_rests(tmp_path: Path) -> None:
+    async def body() -> None:
+        store = Dying(tmp_path, "save finalizing")
+        async with House(tmp_path, TestLines(), store=store).open() as house:
+            job = await house.job(3)
+            await asyncio.sleep(5.0)
+            assert store.failed == 1
+            await house.service.cancel("t", job.id)
+            assert (await house.over(job)).status is JobStatus.CANCELLED
+
+    run_virtual(body())
+
+
 def test_a_process_that_dies_while_it_makes_the_files_makes_them_in_its_next_life(tmp_path: Path) -> None:
     async def body() -> None:
         async with House(tmp_path, TestLines(), store=Dying(tmp_path, "save completed")).open() as house:

@@ -19,13 +19,14 @@ from penstock.doors.openai_files.shapes import (
 from penstock.doors.openai_shape import ERROR_SCHEMA
 from penstock.doors.openapi_parts import STRING, Described, Offer, answered, object_of, parameter
 from penstock.doors.wishes import read_query
-from penstock.errors import Unacceptable, UnsupportedMedia
+from penstock.errors import Overloaded, Unacceptable, UnsupportedMedia
 from penstock.jobs import MADE, UPLOADED, StoredFile
 from penstock.ports.jobs import Jobs
 
 MOST_LISTED = 10_000
 LONGEST_NAME = 255  # characters of a file's name; more are cut off
 SHORTEST, LONGEST = 3600, 2_592_000  # seconds that a client may have a file kept
+AT_ONCE = 4  # of the largest files may be in memory after they have come in full
 FORM = ("purpose", "expires_after[anchor]", "expires_after[seconds]")
 
 
@@ -39,6 +40,7 @@ class Files(KeepingDoor):
         super().__init__(inside, jobs)
         self.most_body = jobs.most_bytes + 64 * 1024  # the form around the file takes a little too
         self._large = LargeBodies(inside.gateway.clock)
+        self._in_hand = 0  # bytes of files that have come in full and are not written yet
 
     async def tell(self, visit: Visit, respond: Respond) -> None:
         if visit.method == "GET":
@@ -51,6 +53,8 @@ class Files(KeepingDoor):
         order = query.get("order", "desc")
         if order not in ("asc", "desc"):
             raise Unacceptable("'order' must be asc or desc")
+        if query.get("purpose", UPLOADED) not in (UPLOADED, MADE):
+            raise Unacceptable(f"'purpose' must be {UPLOADED} or {MADE}")
         files = [
             file
             for file in self.jobs.files(visit.tenant)
@@ -65,6 +69,16 @@ class Files(KeepingDoor):
             raise UnsupportedMedia("send the body uncompressed: Content-Encoding is not accepted")
         boundary = boundary_of(visit.headers.get(b"content-type"))
         self.charge(visit)
+        size = sum(map(len, visit.pieces or [visit.body]))
+        if self._in_hand + size > AT_ONCE * self.most_body:
+            raise Overloaded("too many files are being taken at once", retry_after=1.0)
+        self._in_hand += size
+        try:
+            return await self._keep(visit, boundary)
+        finally:
+            self._in_hand -= size
+
+    async def _keep(self, visit: Visit, boundary: bytes) -> StoredFile:
         form = await self._large.look(visit.tenant, read_form(visit.pieces or [visit.body], boundary))
         for name in form.values:
             if name not in FORM:

@@ -384,6 +384,7 @@ class LedJob:
         flight."""
         self._around.shelf.weigh(self.job.tenant, -self._written)
         self._written = 0
+        self.ready.clear()
         return self.leave()
 
 

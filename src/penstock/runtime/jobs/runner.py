@@ -69,6 +69,10 @@ class Runner(RequestObserver):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            # A task that is cancelled before its first step says nothing of its job.
+            self._waiting |= {job_id: led.job for job_id, led in self._led.items()}
+            self._led.clear()
+            self._tasks.clear()
 
     def look(self) -> None:
         """Look what may go: something has changed."""
@@ -92,10 +96,14 @@ class Runner(RequestObserver):
         except Exception:
             log.exception("a batch stopped, and is begun anew", extra={"batch": job_id})
             self._drop(led)
-            asyncio.get_running_loop().call_later(AGAIN, self.add, led.job)
+            await asyncio.sleep(AGAIN)
         finally:
+            if not led.job.is_over:
+                self._waiting[job_id] = led.job
             self._led.pop(job_id, None)
             self._tasks.pop(job_id, None)
+            if not self._led:
+                self._turns.clear()
             self._event.set()
 
     def _drop(self, led: LedJob) -> None:
