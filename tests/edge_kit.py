@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.doors.every_answer import failed
 from penstock.edge.answer import Answer
+from penstock.edge.body import Pieces, Whole
 from penstock.edge.caller import Caller
 from penstock.edge.edge import Edge, EdgeLimits
 from penstock.edge.fields import Headers
@@ -42,11 +43,13 @@ class EchoApp:
     """Answers with the address, the body and the method: at once, or when the test says so."""
 
     at_once: bool = True
+    most: int = 0  # bytes of a body at an address that begins with /large
     asked: list[Asked] = field(default_factory=list)
     refused: list[Exception] = field(default_factory=list)
     tenant: Callable[[Headers], str] = lambda headers: ""  # or raises: who sends a long body, by its head
 
-    def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
+    def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: Whole) -> None:
+        body = b"".join(body.pieces) if isinstance(body, Pieces) else body
         asked = Asked(caller, method, url, headers, body)
         self.asked.append(asked)
         if self.at_once:
@@ -56,6 +59,9 @@ class EchoApp:
 
     def handle_ordinary(self, caller: Caller, head: Head, body: bytes) -> None:
         self.handle(caller, POST, head.url, head.headers, body)
+
+    def most_body(self, url: bytes) -> int:
+        return self.most if url.startswith(b"/large") else 0
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
         return self.tenant(headers)

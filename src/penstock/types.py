@@ -77,6 +77,7 @@ class Request(Struct, eq=False):
     traceparent: str | None = None
     tracestate: str | None = None
     task: bool = False  # whether its result is stored, to be fetched later
+    background: bool = False  # whether it only fills workers that would idle; it tells nothing of the demand
 
 
 class Accepted(Request, eq=False):
@@ -123,6 +124,7 @@ class Ask(Struct, eq=False):
     tracestate: str | None = None
     identity: Identity | None = None  # None: nobody is asked who they are
     callback: str | None = None  # where its asker wants to be told how it ended, if it becomes a task
+    background: bool = False  # whether it goes in the last tier, whatever its sender's
 
 
 class Traced(Struct, eq=False):

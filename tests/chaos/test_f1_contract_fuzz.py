@@ -35,6 +35,8 @@ ALLOWED = "\ncontrol_characters = 'allow'"
 # What the doors for other servers' clients are for: a list of numbers for each input, which is an embedding, and a
 # score too, since it has but one.
 FOR_OTHERS = """
+[files]
+directory = "files"
 [models.text]
 target = "{folder}/numbers.py:numbers"
 input = "text"

@@ -8,6 +8,7 @@ from websockets.protocol import Protocol, Side
 
 from edge_kit import Client, EchoApp, edge_with, get
 from penstock.edge.answer import Answer
+from penstock.edge.body import Whole
 from penstock.edge.caller import Caller
 from penstock.edge.edge import Edge
 from penstock.edge.fields import Headers
@@ -60,7 +61,7 @@ class TalkingApp(EchoApp):
 
     talk: EchoTalk = field(default_factory=EchoTalk)
 
-    def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
+    def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: Whole) -> None:
         if b"upgrade" in headers:
             caller.switch(Answer(101, [("sec-websocket-accept", "a")], b""), self.talk)
         else:

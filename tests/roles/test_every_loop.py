@@ -44,6 +44,7 @@ OTHERS = {
     "server/listen.py": "one connection each; and the admin plane, without which there is no /livez to fail",
     "cluster/unbroken.py": "one request each",
     "runtime/slot.py": "one batch each",
+    "runtime/jobs/runner.py": "one job each, which is led anew if it stops",
     "runtime/webhooks.py": "one webhook each",
     "roles/serve.py": "what a command shows",
     "installation/supervisor.py": "the supervisor of processes, which is no server",
@@ -58,6 +59,7 @@ EVERY = {
         "the ledger's reader: reading", "the quotas", "the shared cache", "the shared cache: looking up",
         "the shared cache: writing", "the publisher", "the publisher: sending",
         "the publisher: looking for lost shards", "the publisher: listening", "the watch over certificates",
+        "the batches of files", "the tidying of files",
     },
     "batcher": {
         "the diary", "the mailbox", "the mailbox: reading", "the mailbox: keeping the box", "the registry",
@@ -72,7 +74,7 @@ EVERY = {
     },
     "embedded": {
         "the diary", "the slot of echo", "the watch over API keys", "the fetching of token keys", "the reloader",
-        "the watch over certificates",
+        "the watch over certificates", "the batches of files", "the tidying of files",
     },
 }  # fmt: skip
 
@@ -149,6 +151,8 @@ key = "{pair.key}"
 [ledger]
 url = "sqlite:///{folder / "ledger.db"}"
 spool = "{folder / "spool"}"
+[files]
+directory = "{folder / "files"}"
 [models.echo]
 target = "{folder / "app.py"}:echo"
 """)

@@ -24,6 +24,18 @@ def test_an_accepted_request_carries_its_limits_and_its_asker() -> None:
     run_virtual(body())
 
 
+def test_what_goes_in_the_background_goes_in_the_last_tier_at_the_cost_of_its_own_tenant() -> None:
+    async def body() -> None:
+        door = Door(limits=Limits(requests_per_minute=10))
+        door.submit(Ask(b'"x"', client_id="acme"))
+        door.submit(Ask(b'"x"', client_id="acme", background=True))
+        assert [(request.tenant, request.tier) for request in door.published] == [("acme", 1), ("acme", 2)]
+        assert door.published[0].account is door.published[1].account
+        assert door.remaining == 8
+
+    run_virtual(body())
+
+
 def test_a_tier_may_have_time_limits_of_its_own_and_a_client_s_own_go_before_them() -> None:
     async def body() -> None:
         door = Door()

@@ -73,6 +73,10 @@ class Clients:
     record = setting(
         str, "trace.record", about="A file for arrival times and sizes, to replay and tune by; no payload."
     )
+    files = setting(
+        str, "files.directory", "--files", default="none are taken",
+        about="A directory for the files of batches; without it there are no batches.",
+    )  # fmt: skip
     tls_cert = setting(
         str, "tls.certificate", "--tls-cert", about="Serve with TLS: a certificate and its chain, in PEM."
     )

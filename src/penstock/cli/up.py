@@ -121,6 +121,10 @@ def up(
     settings = settings_of(config, {**overrides, **scaling_span(autoscale)})
     if not settings.models:
         raise UserMistake("nothing to run: give a TARGET, or describe a model in penstock.toml")
+    if settings.files.directory and gateways > 1:
+        raise UserMistake(
+            "files.directory belongs to one process: start one gateway, or several by hand with one directory each"
+        )
     logs.set_up(settings.server.log_level, "text")
     gpus = (given.values["gpus"] or "").replace(",", " ").split()
     shared = ["--log-format", "text", *given.as_arguments(Logs)]

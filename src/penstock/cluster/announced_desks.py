@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.cluster.announcements import with_model
-from penstock.cluster.condition import TakesBytes, has_worker, worker_rows
+from penstock.cluster.condition import TakesBytes, has_worker, slack_of, worker_rows
 from penstock.cluster.gateway_admission import GatewayAdmission
 from penstock.config import Config
 from penstock.from_config.input_cost import cost_of
@@ -96,4 +96,5 @@ class AnnouncedDesks:
             max_batch=largest_batch(model),
             ready=partial(has_worker, self._registry, name),
             objective=model.objective,
+            slack=partial(slack_of, self._registry, name),
         )

@@ -9,6 +9,7 @@ from itertools import chain
 from msgspec import Struct, structs
 
 from penstock.cluster.staying import staying
+from penstock.jobs import Slack
 from penstock.ports.registry import Registry
 from penstock.runtime.condition import (
     DEGRADED,
@@ -116,6 +117,17 @@ def condition_of(registry: Registry) -> str:
 def has_worker(registry: Registry, model: str) -> bool:
     """Whether a worker is known that can serve this model now."""
     return any(row.model == model and row.status == HEALTHY for row in worker_rows(registry))
+
+
+def slack_of(registry: Registry, model: str) -> Slack:
+    """How busy the workers of a model are, by what was last said of them."""
+    rows = [row for row in worker_rows(registry) if row.model == model and row.status == HEALTHY]
+    waiting = sum(
+        said.models[model].queue_depth
+        for said in registry.members["batchers"].values()
+        if model in said.models
+    )
+    return Slack(waiting, sum(row.state == "idle" for row in rows), len(rows))
 
 
 class TakesBytes:

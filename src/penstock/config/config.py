@@ -11,6 +11,7 @@ from penstock.config.sections import (
     Auth,
     Autoscaler,
     Doors,
+    Files,
     Idempotency,
     Ledger,
     Limits,
@@ -58,6 +59,7 @@ class Config:
     limits: Limits = Limits()  # noqa: RUF009
     idempotency: Idempotency = Idempotency()  # noqa: RUF009
     webhooks: Webhooks = Webhooks()  # noqa: RUF009
+    files: Files = Files()  # noqa: RUF009
     timeouts: Timeouts = Timeouts()  # noqa: RUF009
     retries: Retries = Retries()  # noqa: RUF009
     tiers: Tiers = field(default_factory=Tiers)

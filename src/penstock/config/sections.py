@@ -282,6 +282,23 @@ class Webhooks:
 
 
 @dataclass(frozen=True, slots=True)
+class Files:
+    """Files that clients send, and batches of their lines."""
+
+    directory: FreeText = ""  # where they are kept; empty: none are taken
+    max_file: Bytes = 64 * MIB  # of one that a client sends
+    max_bytes: Bytes = 4096 * MIB  # of all, and of what batches have written
+    max_files: Positive = 10_000
+    max_lines: Positive = 50_000  # of one file
+    max_batches: Positive = 1_000  # that are not over
+    keep: Span = 30 * 24 * 3600.0  # after that a file is deleted
+    window: Span = 24 * 3600.0  # in which a batch must be done
+    in_flight: Annotated[int, Whole(1, 1024)] = 8  # requests of lines, for one model
+    # The share of others' requests that lines may delay on a model's only worker.
+    in_the_way: Annotated[float, Number(0, 1)] = 0.001
+
+
+@dataclass(frozen=True, slots=True)
 class Timeouts:
     """How long a request may take: in all, in the queue, and on the worker."""
 

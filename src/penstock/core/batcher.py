@@ -159,7 +159,8 @@ class Batcher:
         if lane is None:
             self.changes += 1
             lane = lanes.open(key)
-        lane.meter.add(now)
+        if not request.background:
+            lane.meter.add(now)
         lane.buffer.push(request)
         return (
             self.fleet.idle > 0

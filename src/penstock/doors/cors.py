@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from penstock.edge.answer import Answer, Fields, with_fields
 from penstock.edge.app import App
+from penstock.edge.body import Whole
 from penstock.edge.caller import Caller, Parts, Render, nothing_asked
 from penstock.edge.fields import Headers
 from penstock.edge.heads import Head
@@ -48,7 +49,7 @@ class CrossOrigin:
         origin = headers.get(b"origin")
         return self._others if origin is None or self._any else self._known.get(origin, self._others)
 
-    def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
+    def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: Whole) -> None:
         fields = self._fields(headers)
         if _is_preflight(method, headers):
             self._preflight(caller, url, headers, fields)
@@ -61,6 +62,9 @@ class CrossOrigin:
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
         return "" if _is_preflight(method, headers) else self._app.who(method, url, headers)
+
+    def most_body(self, url: bytes) -> int:
+        return self._app.most_body(url)
 
     def refuse(self, caller: Caller, exc: Exception, url: bytes, headers: Headers) -> None:
         self._app.refuse(Crossing(caller, self._fields(headers)), exc, url, headers)

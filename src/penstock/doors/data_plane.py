@@ -33,6 +33,7 @@ from penstock.doors.steps import at_once
 from penstock.doors.table import Table
 from penstock.doors.wishes import Media, media_of, prefers_task, wanted
 from penstock.edge.answer import Answer, with_fields
+from penstock.edge.body import Pieces, Whole
 from penstock.edge.caller import Caller
 from penstock.edge.fields import NO_HEADERS, Headers, request_id, trace
 from penstock.edge.heads import POST, Head
@@ -99,10 +100,11 @@ class DataPlane:
 
     # ---- what the edge calls, and `path_of`, which `traced.py` calls -----------------------------------------
 
-    def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
+    def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: Whole) -> None:
         door = (self._asking.get(url) or self._table.find_by_url(url)) if method == POST else None
         if (
             isinstance(door, AskingDoor)
+            and isinstance(body, bytes)
             and (len(body) <= door.small or _is_quick(door, body, headers, url))
             and b"prefer" not in headers
             and b"idempotency-key" not in headers
@@ -173,16 +175,20 @@ class DataPlane:
             tenant = self._doorman.identify(headers).tenant
         except KeysWanted:
             return ""  # to find out who asks takes a while
-        if method == POST:
+        if method == POST and not isinstance(door, TellingDoor):
             media_of(headers, isinstance(door, AskingDoor) and door.others)
         return tenant
+
+    def most_body(self, url: bytes) -> int:
+        door = self._table.find_by_url(url)
+        return 0 if door is None else door.most_body
 
     def refuse(self, caller: Caller, exc: Exception, url: bytes, headers: Headers) -> None:
         self._failed(caller, self._table.find_by_url(url), exc, headers)
 
     # ---- requests that take a while ------------------------------------------------------------------------
 
-    async def _visit(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
+    async def _visit(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: Whole) -> None:
         door: Door | None = None
         try:
             path, query = split(url)
@@ -195,6 +201,9 @@ class DataPlane:
                 await door.meet(caller, headers, self._reception)
                 return
             identity = None if door.public else await self._reception.identify(headers)
+            pieces: Sequence[bytes] = ()
+            if isinstance(body, Pieces):
+                pieces, body = body.pieces, b""
             if isinstance(door, AskingDoor):
                 await self._ask(caller, door, identity, _letter(door, body, headers, url))
             elif isinstance(door, TellingDoor):
@@ -206,6 +215,7 @@ class DataPlane:
                     identity,
                     body,
                     headers,
+                    pieces,
                     lambda answer: caller.begin(answer, tenant),
                 )
                 await door.tell(visit, lambda answer: caller.respond(answer, visit.tenant))

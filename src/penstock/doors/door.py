@@ -27,6 +27,7 @@ from penstock.edge.caller import Caller, Parts, Render
 from penstock.edge.fields import NO_HEADERS, Headers
 from penstock.errors import TooLarge, Unacceptable
 from penstock.ports import Gateway
+from penstock.ports.jobs import Jobs
 from penstock.ports.webhooks import Webhooks
 from penstock.types import Ask, Failure, Identity, Reply
 
@@ -54,6 +55,7 @@ class Inside:
     not_ready: Callable[[], str] = lambda: ""  # why no traffic should come; empty when it should
     origins: Sequence[str] = ()  # of web pages from elsewhere that may ask
     webhooks: Webhooks | None = None  # tells addresses how tasks ended; None: no address is called
+    jobs: Jobs | None = None  # keeps files and runs their lines; None: no files are taken
 
     def check_number(self, asks: int) -> None:
         """Refuse a call with too many asks."""
@@ -69,6 +71,7 @@ class Door(ABC):
     methods: ClassVar[tuple[str, ...]]
     # Whether anybody may use the door, even if clients must say who they are.
     public: ClassVar[bool] = False
+    most_body: int = 0  # bytes of a body, where it may have more than `limits.max_body`; otherwise 0
 
     def __init__(self, inside: Inside) -> None:
         self.inside = inside
@@ -195,6 +198,7 @@ class Visit(NamedTuple):
     identity: Identity | None  # None: clients need not say who they are here
     body: bytes = b""
     headers: Headers = NO_HEADERS
+    pieces: Sequence[bytes] = ()  # of a body that is larger than `limits.max_body`, in the place of `body`
     # Begins an answer that comes part by part. None: the client has left.
     begin: Callable[[Answer], Parts | None] = lambda answer: None
 

@@ -8,6 +8,7 @@ cannot reach Redis, still says 503.
 
 from penstock.edge.answer import Answer
 from penstock.edge.app import App
+from penstock.edge.body import Whole
 from penstock.edge.caller import Caller, Parts, Render, nothing_asked
 from penstock.edge.fields import Headers
 from penstock.edge.heads import Head
@@ -24,7 +25,7 @@ class OverloadStatus:
         self._app = app
         self._status = status
 
-    def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
+    def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: Whole) -> None:
         self._app.handle(Restated(caller, self._status), method, url, headers, body)
 
     def handle_ordinary(self, caller: Caller, head: Head, body: bytes) -> None:
@@ -32,6 +33,9 @@ class OverloadStatus:
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
         return self._app.who(method, url, headers)
+
+    def most_body(self, url: bytes) -> int:
+        return self._app.most_body(url)
 
     def refuse(self, caller: Caller, exc: Exception, url: bytes, headers: Headers) -> None:
         self._app.refuse(Restated(caller, self._status), exc, url, headers)

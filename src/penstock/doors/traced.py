@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from penstock.edge.answer import Answer
 from penstock.edge.app import App
+from penstock.edge.body import Whole
 from penstock.edge.caller import Caller, Parts, Render, nothing_asked
 from penstock.edge.fields import Headers, trace
 from penstock.edge.heads import POST, Head
@@ -43,7 +44,7 @@ class TracedPlane:
                 caller = TracedCaller(caller, span, POST, head.url, route)
         self._app.handle_ordinary(caller, head, body)
 
-    def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
+    def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: Whole) -> None:
         parent, state = trace(headers)
         span = self._begin(
             None if parent is None else parent.encode(), None if state is None else state.encode()
@@ -59,6 +60,9 @@ class TracedPlane:
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
         return self._app.who(method, url, headers)
+
+    def most_body(self, url: bytes) -> int:
+        return self._app.most_body(url)
 
     def refuse(self, caller: Caller, exc: Exception, url: bytes, headers: Headers) -> None:
         self._app.refuse(caller, exc, url, headers)

@@ -52,6 +52,14 @@ class Parts(Protocol):
         """Send the last part, which may be large, and must not be empty."""
         ...
 
+    async def taken(self) -> None:
+        """Wait until the client has taken nearly all parts so far, or has left."""
+        ...
+
+    def cut(self) -> None:
+        """End the answer before its end, so that the client notices."""
+        ...
+
 
 def nothing_asked(reply: Reply, now: float) -> Answer:
     """Raises AssertionError. It is the `render` of a caller that has not asked anything yet."""

@@ -22,6 +22,7 @@ import asyncio
 from typing import TYPE_CHECKING, cast
 
 from penstock.edge.answer import Answer
+from penstock.edge.body import Whole
 from penstock.edge.bounds import LITTLE, State, not_introduced, quiet_for_long, too_large
 from penstock.edge.fields import Headers
 from penstock.edge.grpc_call import GrpcCall
@@ -114,7 +115,8 @@ class GrpcStream(Stream):
         else:
             super().refuse(exc)
 
-    def _hand_over(self, headers: Headers, whole: bytes) -> None:
+    def _hand_over(self, headers: Headers, whole: Whole) -> None:
+        assert isinstance(whole, bytes)  # no call's message may be larger than others
         try:
             message = self._only_message(whole)
         except PenstockError as exc:

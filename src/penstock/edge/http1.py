@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, cast
 import httptools
 
 from penstock.edge.answer import Answer
+from penstock.edge.body import Whole
 from penstock.edge.bounds import (
     MOST_THROWN_AWAY,
     State,
@@ -120,6 +121,8 @@ class Connection(OpenEnded):
         self._drop()  # the parser refers to our methods: this breaks the cycle
         self._all_taken()
         self._transport = self._later = None
+        if self._taken is not None:
+            self._taken.set()
         if self._watched >= 0:
             self._edge.reads.forget(self._watched)
         leaving, self.leaving = self.leaving, None
@@ -135,6 +138,8 @@ class Connection(OpenEnded):
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
+        if self._taken is not None:
+            self._taken.set()
         unsent = self._unsent
         if unsent is not None:
             unsent.full = False
@@ -153,7 +158,7 @@ class Connection(OpenEnded):
 
     # ---- requests ----------------------------------------------------------------------------------------
 
-    def _hand_over(self, method: bytes, url: bytes, headers: Headers, body: bytes, last: bool) -> None:
+    def _hand_over(self, method: bytes, url: bytes, headers: Headers, body: Whole, last: bool) -> None:
         self.state = BUSY
         self._last = last
         self._without_body = method == b"HEAD"

@@ -11,7 +11,6 @@ from collections import deque
 
 import httptools
 
-from penstock.edge.body import Body
 from penstock.edge.bounds import MOST_THROWN_AWAY, State
 from penstock.edge.http1_reading import Reading
 
@@ -62,11 +61,13 @@ class Hearing(Reading):
         say about it, is left behind, and a new one takes what follows."""
         edge = self._edge
         if self._chunks is None:
-            self._chunks = Body(self._body, self._length)
+            self._chunks = self._new_body()
         came = self._chunks.read(
             self._watched, min(most, self._length - self._size), crowded=edge.held.crowded
         )
         self._size += came
+        if self._most:
+            self._note_stride(came)
         if came and self._size == self._length:
             self._later = None
             self.on_message_complete()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import httptools
 
-from penstock.edge.body import Body
+from penstock.edge.body import STRIDE, Body, Whole
 from penstock.edge.bounds import BULK, MOST_HEADERS, MOST_REPEATED, State, repeated_too_large, too_large
 from penstock.edge.fields import NO_HEADERS, Headers
 from penstock.edge.held import STRANGERS
@@ -31,7 +31,7 @@ class Message(asyncio.Protocol):
     """The request that is being read."""
 
     __slots__ = (
-        "_bare", "_body", "_chunks", "_edge", "_head", "_headers", "_length", "_parser", "_part", "_size",
+        "_bare", "_body", "_chunks", "_edge", "_head", "_headers", "_length", "_most", "_parser", "_part", "_size",
         "_transport", "_url", "_work", "held", "holder", "since", "state",
     )  # fmt: skip
 
@@ -46,6 +46,7 @@ class Message(asyncio.Protocol):
         self._chunks: Body | None = None
         self._size = 0  # bytes of an unfinished head or body, of empty lines, or of what is thrown away
         self._length = 0  # the length of the body, where its head says so
+        self._most = 0  # bytes of the body, where it may have more than others; otherwise 0
         self._bare = 0  # bytes read since the last byte of a body
         self._work = 0  # how much work this turn has cost
         self.held = 0
@@ -97,9 +98,12 @@ class Message(asyncio.Protocol):
         if coding is not None and coding.lower() != b"chunked":
             raise UnknownCoding("the only Transfer-Encoding that is understood is chunked")
         declared = headers.get(b"content-length")
+        self._most = 0
         if declared is not None:
             if len(declared) > 18 or int(declared) > limit:
-                raise too_large(limit, declared)
+                self._most = most = self._edge.app.most_body(self._url)
+                if len(declared) > 18 or int(declared) > most:
+                    raise too_large(most or limit, declared)
             self._length = int(declared)
         self._head, self._headers = headers, NO_HEADERS
         if self.state == HEAD:
@@ -123,18 +127,40 @@ class Message(asyncio.Protocol):
     def on_body(self, chunk: bytes) -> None:
         self._work += 1
         self._size += len(chunk)
-        if self._size > self._edge.limits.max_body:
-            raise too_large(self._edge.limits.max_body)
+        if self._size > self._edge.limits.max_body and self._size > self._most:
+            self._find_most()
+        if self._most:
+            self._note_stride(len(chunk))
         if self._chunks is None:
             crowded = self._edge.held.crowded and self._length > BULK
             if not self._body and not crowded:
                 self._body = chunk
                 return
-            self._chunks = Body(self._body, self._length)
+            self._chunks = self._new_body()
         self._chunks.add(chunk, crowded=self._edge.held.crowded)
 
+    def _new_body(self) -> Body:
+        body = Body(self._body, self._length)
+        if self._most:
+            body.stay_in_pieces()
+        return body
+
+    def _find_most(self) -> None:
+        """Find out whether a body of unknown length may go on. Raises TooLarge."""
+        self._most = self._edge.app.most_body(self._url)
+        if self._size > self._most:
+            raise too_large(self._most or self._edge.limits.max_body)
+        if self._chunks is not None:
+            self._chunks.stay_in_pieces()
+
+    def _note_stride(self, came: int) -> None:
+        """Give the client the time of a body for each stride of a body that may be larger."""
+        if self._size // STRIDE > (self._size - came) // STRIDE:
+            self.since = self._edge.tick
+
     def on_message_complete(self) -> None:
-        parser, whole, headers = self._parser, self._body, self._head
+        parser, headers = self._parser, self._head
+        whole: Whole = self._body
         assert parser is not None
         method = parser.get_method()
         # With neither of these, a connection of HTTP/1.1 stays open.
@@ -173,6 +199,6 @@ class Message(asyncio.Protocol):
         """Take nothing more of the request, and keep nothing."""
         raise NotImplementedError
 
-    def _has_come(self, method: bytes, url: bytes, headers: Headers, body: bytes, last: bool) -> None:
+    def _has_come(self, method: bytes, url: bytes, headers: Headers, body: Whole, last: bool) -> None:
         """Take a request that has come in full. `last`: nothing follows on this connection."""
         raise NotImplementedError

@@ -3,6 +3,7 @@ the connection speaks WebSocket. A part of a connection, as a base class of `htt
 as `caller.Caller`.
 """
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from penstock.edge.answer import Answer
@@ -21,11 +22,12 @@ MOST_WAITING = 4 * 2**20  # bytes of an answer in parts that its client has not 
 
 
 class OpenEnded(Hearing):
-    __slots__ = ("_last", "leaving")
+    __slots__ = ("_last", "_taken", "leaving")
 
     def __init__(self, edge: "Edge") -> None:
         super().__init__(edge)
         self._last = False  # whether the answer that is due is the last on this connection
+        self._taken: asyncio.Event | None = None  # set once the client has read, or has left
         self.leaving: Leaving | None = None  # is told when the client leaves
 
     def begin(self, answer: Answer, tenant: str = "") -> "PartsOfConnection | None":
@@ -46,6 +48,11 @@ class OpenEnded(Hearing):
             transport.abort()
         elif part:
             transport.write(part)
+
+    async def parts_taken(self) -> None:
+        if self._paused and self._transport is not None:
+            self._taken = asyncio.Event()
+            await self._taken.wait()
 
     def end_parts(self, part: bytes, tenant: str) -> None:
         transport = self._transport
@@ -103,3 +110,9 @@ class PartsOfConnection:
 
     def end(self, part: bytes) -> None:
         self._connection.end_parts(part, self._tenant)
+
+    async def taken(self) -> None:
+        await self._connection.parts_taken()
+
+    def cut(self) -> None:
+        self._connection.abort()

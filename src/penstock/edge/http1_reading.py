@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 import httptools
 
+from penstock.edge.body import Whole
 from penstock.edge.bounds import (
     BULK,
     LITTLE,
@@ -44,7 +45,7 @@ NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY
 SENDING = State.SENDING
 
 # A whole request: method, URL, headers, body, and whether it is the last.
-Asked = tuple[bytes, bytes, Headers, bytes, bool]
+Asked = tuple[bytes, bytes, Headers, Whole, bool]
 Data = bytes | memoryview
 
 
@@ -267,7 +268,7 @@ class Reading(Message):
 
     # ---- what becomes of it ------------------------------------------------------------------------------
 
-    def _has_come(self, method: bytes, url: bytes, headers: Headers, body: bytes, last: bool) -> None:
+    def _has_come(self, method: bytes, url: bytes, headers: Headers, body: Whole, last: bool) -> None:
         # A request is being answered, or its client has not read the answer.
         if self.state >= SENDING or self._later:
             self._wait_its_turn((method, url, headers, body, last))
@@ -282,7 +283,7 @@ class Reading(Message):
         self._later.append(asked)
         self._do_not_read()
 
-    def _hand_over(self, method: bytes, url: bytes, headers: Headers, body: bytes, last: bool) -> None:
+    def _hand_over(self, method: bytes, url: bytes, headers: Headers, body: Whole, last: bool) -> None:
         raise NotImplementedError
 
     def _refuse(self, exc: Exception) -> None:

@@ -7,11 +7,12 @@ A stream is an asker, as a whole connection is in HTTP/1.1, and counts as a conn
 of both together, and gives a stream the same time to send its body and to take its answer.
 """
 
+import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 from penstock.edge.answer import Answer
-from penstock.edge.body import Body
+from penstock.edge.body import STRIDE, Body, Whole
 from penstock.edge.bounds import (
     LITTLE,
     MOST_HEADERS,
@@ -44,8 +45,8 @@ class Stream:
     around_body = 0  # bytes that a body has beyond those that `limits.max_body` counts
 
     __slots__ = (
-        "_body", "_connection", "_edge", "_headers", "_method", "_url", "complete", "held", "holder", "id",
-        "leaving", "more", "render", "since", "state", "tenant", "unsent", "waiting",
+        "_body", "_connection", "_edge", "_headers", "_method", "_most", "_taken", "_url", "complete", "held",
+        "holder", "id", "leaving", "more", "render", "since", "state", "tenant", "unsent", "waiting",
     )  # fmt: skip
 
     def __init__(self, connection: "Http2Connection", number: int, complete: bool) -> None:
@@ -56,6 +57,8 @@ class Stream:
         self._method = self._url = b""
         self._headers: Headers = NO_HEADERS
         self._body = Body()
+        self._most = 0  # bytes of the body, where it may have more than others; otherwise 0
+        self._taken: asyncio.Event | None = None  # set once the client has taken what was sent
         self.held = 0
         self.holder = STRANGERS
         self.unsent = memoryview(b"")  # the part of the answer that is not sent yet
@@ -101,7 +104,10 @@ class Stream:
         if declared is not None and not declared.isdigit():
             raise Malformed("Content-Length is not one number")
         if declared is not None and (len(declared) > 18 or int(declared) > limit + self.around_body):
-            raise too_large(limit, declared)
+            self._most = self._edge.app.most_body(self._url)
+            self._body.stay_in_pieces()
+            if len(declared) > 18 or int(declared) > self._most:
+                raise too_large(self._most or limit, declared)
         if not self.complete:
             self._find_holder()
             if headers.get(b"expect", b"").lower() == b"100-continue":
@@ -118,10 +124,17 @@ class Stream:
         if self.state != State.BODY:
             return
         size = self._body.size + len(chunk)
-        if size > self._edge.limits.max_body + self.around_body:
-            self.refuse(too_large(self._edge.limits.max_body))
+        limit = self._edge.limits.max_body
+        beyond = size > limit + self.around_body
+        if beyond and not self._most:
+            self._most = self._edge.app.most_body(self._url)
+            self._body.stay_in_pieces()
+        if beyond and size > self._most:
+            self.refuse(too_large(self._most or limit))
         else:
             self._body.add(chunk, crowded=self._edge.held.crowded)
+            if self._most and size // STRIDE > (size - len(chunk)) // STRIDE:
+                self.since = self._edge.tick  # a client has the time of a body for each stride
             if size > LITTLE:
                 self._edge.held.change(self, size)
 
@@ -134,7 +147,7 @@ class Stream:
             self._drop()
             self._hand_over(headers, whole)
 
-    def _hand_over(self, headers: Headers, whole: bytes) -> None:
+    def _hand_over(self, headers: Headers, whole: Whole) -> None:
         self._edge.app.handle(self, self._method, self._url, headers, whole)
 
     def refuse(self, exc: Exception) -> None:
@@ -201,6 +214,15 @@ class Stream:
         self.leaving = None
         self.send(part)
 
+    async def taken(self) -> None:
+        """Wait until the client has taken all parts so far, or has left."""
+        if self.unsent and self.state != State.CLOSED:
+            self._taken = asyncio.Event()
+            await self._taken.wait()
+
+    def cut(self) -> None:
+        self.abort()
+
     def switch(self, answer: Answer, talk: Talk) -> None:
         """Raises UpgradeRequired: over HTTP/2 no connection changes its protocol."""
         raise UpgradeRequired("WebSocket is spoken here over HTTP/1.1 only")
@@ -209,6 +231,8 @@ class Stream:
         """Note that all of the body is sent, or all of it that there is yet."""
         if self.more:
             self.all_taken()
+            if self._taken is not None:
+                self._taken.set()
             self.state = State.BUSY
             self._connection.not_blocked(self)
         else:
@@ -243,6 +267,8 @@ class Stream:
         """End the stream: the client has left, or has reset it."""
         self.state = State.CLOSED
         self._drop()
+        if self._taken is not None:
+            self._taken.set()
         leaving, self.leaving = self.leaving, None
         if leaving is not None:
             leaving.left()

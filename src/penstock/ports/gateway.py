@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Protocol
 
 from penstock.errors import PenstockError
+from penstock.jobs import Slack
 from penstock.ports.waiting import Asker, CallAsker, Leaving, Waiting
 from penstock.types import Accepted, Ask, Failure, Identity, Reply, TaskStatus
 
@@ -151,6 +152,10 @@ class Gateway(Protocol):
 
     def kind_of(self, model: str | None) -> str:
         """The kind of input the model takes; raises NotFound for a model nobody knows."""
+        ...
+
+    def slack(self, model: str | None) -> Slack:
+        """How busy the workers of the model are; raises NotFound for a model nobody knows."""
         ...
 
     def takes_bytes(self, model: str | None) -> bool:

@@ -11,7 +11,7 @@ from penstock.doors.cors import CrossOrigin
 from penstock.doors.data_plane import DataPlane
 from penstock.doors.door import HttpLimits, Inside
 from penstock.doors.large import LargeBodies
-from penstock.doors.open_doors import open_doors
+from penstock.doors.open_doors import lines_of, open_doors
 from penstock.doors.overload_status import OverloadStatus
 from penstock.doors.traced import TracedPlane
 from penstock.edge.app import App
@@ -23,6 +23,7 @@ from penstock.ports import Clock, Doorman, Gateway
 from penstock.ports.tracing import RequestTracer
 from penstock.ports.webhooks import Webhooks
 from penstock.runtime.ids import random_ids
+from penstock.runtime.jobs.service import JobService
 from penstock.server.descriptors import connections_allowed
 
 
@@ -37,11 +38,14 @@ def data_plane(
     tracer: RequestTracer | None = None,
     webhooks: Webhooks | None = None,
     large: LargeBodies | None = None,
+    jobs: JobService | None = None,
 ) -> Edge:
     """Returns the edge for HTTP, with the doors behind it. `doorman`: finds out who asks; None if nobody is asked.
     `not_ready`: says why no traffic should come; empty if it should. `large`: the line of large bodies, if another
-    plane shares it."""
-    inside = replace(inside_of(gateway, config, doorman, not_ready), webhooks=webhooks)
+    plane shares it. `jobs`: runs the lines of files; None if no files are taken."""
+    inside = replace(inside_of(gateway, config, doorman, not_ready), webhooks=webhooks, jobs=jobs)
+    if jobs is not None:
+        jobs.lines = lines_of(inside)
     plane = DataPlane(
         inside, open_doors(inside, closed_doors(config)), random_ids().__next__, doorman, large=large
     )

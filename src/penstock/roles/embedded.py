@@ -16,6 +16,7 @@ from penstock.ports import Clock
 from penstock.roles.auth import doorkeeper
 from penstock.roles.data_plane import data_plane
 from penstock.roles.grpc import grpc_plane
+from penstock.roles.jobs import jobs_of
 from penstock.roles.model import ModelStack
 from penstock.roles.observers import Observing
 from penstock.roles.process import Process
@@ -97,8 +98,10 @@ def embedded(
     )  # fmt: skip
     observing.told.add(letters)
     reloader = reloader_of(stacks.values()) if reload else None
-    webhooks = webhooks_of(config)
-    companions = [each for each in (reloader, keeper, webhooks) if each is not None]
+    webhooks, jobs = webhooks_of(config), jobs_of(config, gateway.slack, clock)
+    if jobs is not None:
+        observing.told.add(jobs.runner)
+    companions = [each for each in (reloader, keeper, webhooks, jobs) if each is not None]
     server = EmbeddedServer(
         {name: stack.served for name, stack in stacks.items()},
         {name for name, model in config.models.items() if model.is_function},
@@ -121,7 +124,9 @@ def embedded(
     tls = server_tls(config)
     tracer = tracer_of(observing.tracing)
     large = LargeBodies(clock)
-    edge = data_plane(gateway, config, loop, clock, doorman, server.not_ready, tls, tracer, webhooks, large)
+    edge = data_plane(
+        gateway, config, loop, clock, doorman, server.not_ready, tls, tracer, webhooks, large, jobs
+    )
     grpc = grpc_plane(gateway, config, edge, loop, clock, doorman, server.not_ready, tls, tracer, large)
     settings = LiveSettings(config, read_again, follow)
     return Process(server, settings, observing, edge=edge, grpc=grpc, tls=tls, letters=letters)

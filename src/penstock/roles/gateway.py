@@ -12,6 +12,7 @@ from penstock.ports import Clock
 from penstock.roles.auth import doorkeeper
 from penstock.roles.data_plane import data_plane
 from penstock.roles.grpc import grpc_plane
+from penstock.roles.jobs import jobs_of
 from penstock.roles.observers import Observing
 from penstock.roles.process import Process
 from penstock.roles.redis import Redis
@@ -33,6 +34,9 @@ def gateway(
     redis, observing = Redis(config), Observing(config, loop, clock, (), Role.GATEWAY)
     keeper = doorkeeper(config, lambda file: RedisKeys(redis.store))
     webhooks = webhooks_of(config)
+    jobs = jobs_of(config, lambda model: member.gateway.slack(model), clock)
+    if jobs is not None:
+        observing.told.add(jobs.runner)
     member = GatewayMember(
         config,
         redis.bus,
@@ -45,13 +49,13 @@ def gateway(
         clock=clock,
         wall_clock=time.time,
         ledger=observing.ledger,
-        companions=[each for each in (keeper, webhooks) if each is not None],
+        companions=[each for each in (keeper, webhooks, jobs) if each is not None],
     )
     doorman = None if keeper is None else keeper.authenticator
     tls = server_tls(config)
     tracer = tracer_of(observing.tracing)
     gateway, not_ready, large = member.gateway, member.not_ready, LargeBodies(clock)
-    edge = data_plane(gateway, config, loop, clock, doorman, not_ready, tls, tracer, webhooks, large)
+    edge = data_plane(gateway, config, loop, clock, doorman, not_ready, tls, tracer, webhooks, large, jobs)
     grpc = grpc_plane(gateway, config, edge, loop, clock, doorman, not_ready, tls, tracer, large)
 
     def follow(before: Config, now: Config) -> None:

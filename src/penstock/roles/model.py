@@ -97,6 +97,7 @@ class ModelStack:
             max_batch=batcher.rules.max_batch,
             ready=served.ready,
             objective=model.objective,
+            slack=served.slack,
         )
 
     def follow(self, config: Config) -> Desk:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import Refused
+from penstock.jobs import Slack
 from penstock.ports import Broker
 from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.collapse.sharing import Sharing
@@ -47,3 +48,4 @@ class Desk:
     parameter_names: Callable[[], Sequence[str] | None] = lambda: None
     # Seconds: the latency that the model's requests are meant to keep; None: their time limit.
     objective: float | None = None
+    slack: Callable[[], Slack] = lambda: Slack(0, 1, 1)  # how busy its workers are now

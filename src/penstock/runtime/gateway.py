@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from penstock.core.remembered_answers import RememberedAnswers
 from penstock.errors import Draining, NoSuchModel, Overloaded, PenstockError, Refused, Unacceptable, about
 from penstock.idempotency import MARK, Keyed, KeyedRequests, keyed
+from penstock.jobs import Slack
 from penstock.ports import Asker, CallAsker, Clock, Leaving, RequestObserver, Task, Tasks
 from penstock.quota import Account, Limiter, Limits
 from penstock.runtime.call import submit_all
@@ -116,6 +117,9 @@ class Gateway:
     def kind_of(self, model: str | None) -> str:
         return self._desk(model).kind
 
+    def slack(self, model: str | None) -> Slack:
+        return self._desk(model).slack()
+
     def takes_bytes(self, model: str | None) -> bool:
         return self._desk(model).takes_bytes()
 
@@ -202,6 +206,8 @@ class Gateway:
         else:
             standing = self._standings.of_name(ask.client_id)
         tenant, tier, account = standing
+        if ask.background:
+            tier = len(desk.time_limits) - 1
         if ask.timeout is None:
             queue_limit, request_limit = desk.time_limits[tier]
         else:
@@ -230,6 +236,7 @@ class Gateway:
             ask.traceparent,
             ask.tracestate,
             task,
+            ask.background,
             account,
         )
         sharing = desk.sharing

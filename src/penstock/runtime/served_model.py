@@ -13,6 +13,7 @@ from penstock.core.capacity import CapacityRules
 from penstock.core.forecast import backlog_seconds
 from penstock.core.rules import BatchingRules
 from penstock.gauges import ModelGauges
+from penstock.jobs import Slack
 from penstock.ports import Clock
 from penstock.runtime.condition import (
     Utilization,
@@ -78,6 +79,10 @@ class ServedModel:
         """Whether no worker can serve, and some worker is still in its first batch."""
         fleet = self.batcher.fleet
         return fleet.healthy == 0 and fleet.loaded_in(self._clock()) is not None
+
+    def slack(self) -> Slack:
+        fleet = self.batcher.fleet
+        return Slack(self.batcher.waiting, fleet.idle, fleet.healthy)
 
     def backlog_seconds(self) -> float:
         return backlog_seconds(self.batcher, self._clock())

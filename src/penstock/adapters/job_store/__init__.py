@@ -1,0 +1,1 @@
+"""Keeps the files and jobs of `runtime/jobs`: on a disk."""
