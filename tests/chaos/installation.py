@@ -288,14 +288,17 @@ def installation(
     config: str = "",
     target: str = FUNCTION,
     worker_options: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[Installation]:
     """`config`: the text of the penstock.toml of all. `redis`: a server or cluster that runs already.
-    `urls`: where processes of a role find Redis, if not directly. `prefix`: what their commands begin with."""
+    `urls`: where processes of a role find Redis, if not directly. `prefix`: what their commands begin with.
+    `environment`: more variables of all processes."""
     (folder / "penstock.toml").write_text(config)
     journal, wait = Journal(folder / "journal"), folder / "delay"
     write_delay(wait, delay)
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
-    environment = {**variables, "CHAOS_JOURNAL": str(journal.path), "CHAOS_DELAY": str(wait)}
+    chaos = {"CHAOS_JOURNAL": str(journal.path), "CHAOS_DELAY": str(wait)}
+    known = {**variables, **chaos, **(environment or {})}
     options = {
         "gateway": ("--port", "0"),
         "batcher": (),
@@ -311,7 +314,7 @@ def installation(
                 *(prefix or {}).get(role, ()), str(PENSTOCK), role, *options[role],
                 "--redis", (urls or {}).get(role, server.url), "--admin-port", "0",
             ]  # fmt: skip
-            return Member(role, number, folder, command, environment)
+            return Member(role, number, folder, command, known)
 
         site.gateways += [member("gateway", number) for number in range(gateways)]
         site.batchers += [member("batcher", number) for number in range(batchers)]

@@ -3,18 +3,23 @@ what it has in hand."""
 
 import asyncio
 from collections import Counter
+from typing import cast
 
 import pytest
 from town import Town, replies, right_answer
 
+from penstock.adapters.memory.intake import MemoryIntake
 from penstock.cluster.batcher import BatcherMember
 from penstock.cluster.gateway import GatewayMember
 from penstock.cluster.gateway_admission import BATCHER_BACK
+from penstock.core.queued import Queued
 from penstock.errors import Overloaded
 from penstock.testing import Answer, Recorder, run_virtual
-from penstock.types import Ask, Batch, Outcome
+from penstock.types import Ask, Batch, Outcome, Request
+from penstock.words.envelopes import encode_envelope
 
 LONG = 2.5  # seconds that a batch with one of the slow inputs takes
+LATE = 10**6  # the number of an entry that a reader was just bringing
 SLOW = 900  # the first of the slow inputs
 
 
@@ -92,6 +97,43 @@ def test_what_a_draining_batcher_has_in_hand_is_taken_from_it_by_nobody() -> Non
         await town.stop()
 
     run_virtual(body())
+
+
+async def send_into_many_shards(town: Town, gateway: GatewayMember, number: int) -> list[Recorder]:
+    asked = []
+    for each in range(number):
+        asked.append(town.send(gateway, 10 + each, timeout=60.0))
+        if each % 20 == 0:
+            await asyncio.sleep(0.001)
+    return asked
+
+
+def test_what_a_draining_batcher_was_just_reading_is_not_refused_for_what_it_has_in_hand() -> None:
+    async def scene() -> None:
+        town, gateway = await town_of("", "")
+        leaving, _ = town.batchers
+        await replies(await send_into_many_shards(town, gateway, 600))
+        await asyncio.sleep(1.0)  # by now both know how long a batch takes
+        asked = await send_into_many_shards(town, gateway, 600)
+        waiting = leaving.describe().models["double"]
+        assert waiting.queue_depth > waiting.max_batch
+        assert waiting.backlog_seconds > 0.0
+        leaving.retire()
+        drained = asyncio.create_task(leaving.drain(60.0))
+        await asyncio.sleep(0.001)
+        assert not leaving.leases.owned
+        assert leaving.describe().models["double"].backlog_seconds <= 2 * waiting.backlog_seconds
+        now = town.clock()
+        late = Request("late", "double", b'"1"', now, now + 2.0, now + 4.0, "late")
+        body, shard = encode_envelope(gateway.name, [late], [], now), town.shards._shards.every[0]
+        shard.given[LATE], shard.entries[LATE] = leaving.name, body
+        cast(MemoryIntake[Queued], leaving.intake)._take_entry(0, LATE, body, inherited=False)
+        assert "late" in leaving.intake.in_hand, "it was let in"
+        assert {each.outcome for each in await replies(asked)} == {Outcome.SUCCESS}
+        assert await drained
+        await town.stop()
+
+    run_virtual(scene())
 
 
 def test_a_batcher_that_was_drained_and_stays_up_is_sent_nothing() -> None:

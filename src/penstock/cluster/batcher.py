@@ -145,7 +145,11 @@ class BatcherMember(Member):
         self.intake.shards_changed()
 
     def _take_share(self) -> None:
-        """Work out which part of the requests of our zone comes here, by the shards that we lease."""
+        """Work out which part of the requests of our zone comes here, by the shards that we lease. A batcher that
+        drains gives these back with requests in hand, and one more read of them may be under way: it counts on the
+        part that it had, or it would refuse what that read brings."""
+        if self._retired:
+            return
         zones = {*zones_that_batch(self.registry), self.zone}
         home = shards_at_home(self._shards, zones, self.zone)
         self._models.take_share(min(1.0, len(self.leases.owned) / len(home)))
