@@ -5,6 +5,7 @@ new ones, and so does `pytest --hypothesis-profile=explore`. How long an example
 """
 
 import random
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -36,9 +37,12 @@ def chaos_long(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
-def chaos_seed(request: pytest.FixtureRequest) -> int:
-    """The seed of this test; printed, so that a failure can be replayed."""
+def chaos_seed(request: pytest.FixtureRequest, chaos_long: bool) -> int:
+    """The seed of this test. In the short form it is the same each time, for the reason above. In the long form it is
+    a new one, and printed, so that a failure can be replayed."""
     given: int | None = request.config.getoption("--chaos-seed")
-    seed = random.SystemRandom().randrange(2**32) if given is None else given
+    if given is not None:
+        return given
+    seed = random.SystemRandom().randrange(2**32) if chaos_long else crc32(request.node.nodeid.encode())
     print(f"replay with --chaos-seed {seed}")
     return seed
