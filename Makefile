@@ -6,10 +6,11 @@ BIN     = $(VENV)/bin
 TOOLS   = chromium redis-server curl openssl
 # A real Prometheus, unpacked beside the virtual environment: installing it would start it.
 PROMETHEUS = tools/unpacked-package $(VENV)/apt prometheus prometheus promtool
-# Tests that start whole servers and installations; those and the others take about as long.
+# Tests that start whole servers and installations; and those that compute most: each group takes about as long.
 ROLES   = tests/roles tests/tls tests/ledger tests/bench tests/auth tests/examples
+DOORS   = tests/doors tests/sim
 
-.PHONY: run install wheel test check style types unit unit-core unit-contract unit-faults unit-roles unit-deploy unit-rest unit-attacks test-clients bench bench-peers chaos dashboards lock format clean help
+.PHONY: run install wheel test check style types unit unit-core unit-contract unit-faults unit-roles unit-doors unit-deploy unit-rest unit-attacks test-clients bench bench-peers chaos dashboards lock format clean help
 
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -32,7 +33,7 @@ wheel: $(VENV)/.run  ## build dist/penstock-*.whl, with the locked build tools a
 test: style  ## set up and check everything: format, lint, types, layers, tests
 	tools/system-packages $(TOOLS)
 	$(PROMETHEUS)
-	$(MAKE) --no-print-directory -j4 -O unit-faults unit-roles unit-rest unit-contract unit-deploy types unit-attacks unit-core
+	$(MAKE) --no-print-directory -j4 -O unit-faults unit-roles unit-doors unit-rest unit-contract unit-attacks unit-deploy unit-core types
 
 check: style types  ## format, lint, types and import layers
 
@@ -47,7 +48,7 @@ types: $(VENV)/.dev
 unit: $(VENV)/.dev  ## the tests alone, with real processes, sockets and a real browser
 	tools/system-packages $(TOOLS)
 	$(PROMETHEUS)
-	$(MAKE) --no-print-directory -j4 -O unit-faults unit-roles unit-rest unit-contract unit-deploy unit-attacks unit-core
+	$(MAKE) --no-print-directory -j4 -O unit-faults unit-roles unit-doors unit-rest unit-contract unit-attacks unit-deploy unit-core
 
 # Four at a time, the longest first: each waits for processes and clocks more than it computes.
 unit-core: $(VENV)/.dev
@@ -62,6 +63,9 @@ unit-attacks: $(VENV)/.dev
 unit-roles: $(VENV)/.dev
 	$(BIN)/pytest $(ROLES)
 
+unit-doors: $(VENV)/.dev
+	$(BIN)/pytest $(DOORS)
+
 unit-deploy: $(VENV)/.dev
 	$(BIN)/pytest tests/deploy
 
@@ -69,7 +73,7 @@ unit-contract: $(VENV)/.dev
 	$(BIN)/pytest tests/contract
 
 unit-rest: $(VENV)/.dev
-	$(BIN)/pytest $(addprefix --ignore ,$(ROLES) tests/deploy tests/core tests/contract tests/chaos tests/attack tests/clients)
+	$(BIN)/pytest $(addprefix --ignore ,$(ROLES) $(DOORS) tests/deploy tests/core tests/contract tests/chaos tests/attack tests/clients)
 
 test-clients: $(VENV)/.dev  ## heavy clients of other servers, each in an environment of its own under .clients/
 	$(BIN)/pytest tests/clients

@@ -38,8 +38,8 @@ def chaos_long(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def chaos_seed(request: pytest.FixtureRequest, chaos_long: bool) -> int:
-    """The seed of this test. In the short form it is the same each time, for the reason above. In the long form it is
-    a new one, and printed, so that a failure can be replayed."""
+    """The seed of this test. In the short form it is the same each time, for the reason above. In the long form it
+    is a new one, and printed, so that a failure can be replayed."""
     given: int | None = request.config.getoption("--chaos-seed")
     if given is not None:
         return given
