@@ -230,8 +230,10 @@ def hang_up(inputs: list[str]) -> list[str]:
 
     time.sleep = sleep_for_ever
     silent.wait()
-    for fd in _sockets():
-        socket.socket(fileno=fd).shutdown(socket.SHUT_WR)
+    # Kept, or else they would be closed for reading too, and the process would end of that by itself.
+    connections = [socket.socket(fileno=fd) for fd in _sockets()]
+    for connection in connections:
+        connection.shutdown(socket.SHUT_WR)
     while True:
         signal.pause()
 
