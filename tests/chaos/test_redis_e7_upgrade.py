@@ -163,8 +163,8 @@ def test_an_upgrade_and_a_rollback_of_every_role_are_not_noticed(
     chaos_seed: int,
     request: pytest.FixtureRequest,
 ) -> None:
-    if not chaos_long and first != ("before", "this")[chaos_seed % 2]:
-        pytest.skip("the short form begins with the one or the other, by the seed")
+    if not chaos_long and first != "before":
+        pytest.skip("the short form is an upgrade, and the long one a rollback too")
     order = [before, this_release()] if first == "before" else [this_release(), before]
     with installation(
         tmp_path, workers=2, slots=1, max_batch=4, delay=BATCH, config=CONFIG, long=chaos_long,

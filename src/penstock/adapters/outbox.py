@@ -9,10 +9,14 @@ publish ──► unsent ──► taken for an envelope ──► accepted, fai
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from penstock.errors import Cancelled, Overloaded, PenstockError, StoreDown
 from penstock.types import Accepted, Failure
+
+
+async def nothing() -> None:
+    """Nothing has to be done before something is sent again."""
 
 
 class Outbox:
@@ -30,6 +34,7 @@ class Outbox:
         self._wake = asyncio.Event()  # set when there is something to send
         self._quiet = asyncio.Event()  # set when nothing is left to send, or nowhere to send it
         self.on_failed: Callable[[Sequence[Accepted], Failure], None] = lambda requests, failure: None
+        self.on_back: Callable[[], Awaitable[None]] = nothing
 
     @property
     def down(self) -> bool:

@@ -82,6 +82,8 @@ class GatewayMember(Member):
         self._wheel = Wheel(loop, clock)
         self.publisher = shards.publisher(self.name, clock, limits.max_queue, limits.max_queue_bytes)
         self.publisher.on_failed = self._not_published
+        # A store that comes back empty has lost the mailbox. Answers that come before it is there again are lost.
+        self.publisher.on_back = self.mailbox.create
         self._shards = shards.number  # how many shards the installation has
         self._home: Collection[int] = range(self._shards)  # the shards that our requests go to
         self._room = GatewayRoom(limits.max_queue, self._whose)

@@ -8,7 +8,7 @@ one to lease the shard finds it there.
 Gateways and batchers in `cluster` call this; `adapters/redis/bus` and `adapters/memory` implement it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from penstock.ports import Broker, Clock
@@ -23,6 +23,8 @@ class Publisher(Broker[Accepted], Protocol):
     """A gateway's end of the shards. Only `accepted` and `flush` wait."""
 
     on_failed: Callable[[Sequence[Accepted], Failure], None]  # called with requests that did not arrive
+    # Awaited before anything is sent again to a store that was away. If it fails, the store still counts as away.
+    on_back: Callable[[], Awaitable[None]]
 
     @property
     def down(self) -> bool:

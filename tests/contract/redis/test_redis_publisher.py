@@ -220,6 +220,33 @@ def test_a_redis_that_died_fails_what_it_did_not_acknowledge_and_is_found_again(
     asyncio.run(body())
 
 
+def test_what_must_be_done_before_anything_is_sent_again_is_done_first_and_tried_until_it_succeeds(
+    server: Server,
+) -> None:
+    async def body() -> None:
+        tried: list[bool] = []
+        async with publishing(patient(server.url)) as (_, publisher, _):
+
+            async def prepare() -> None:
+                tried.append(publisher.down)
+                if len(tried) == 1:
+                    raise StoreDown("not yet")
+
+            publisher.on_back = prepare
+            await publisher.accepted(ask())
+            assert tried == []
+            server.kill()
+            with pytest.raises(StoreDown):
+                await publisher.accepted(ask())
+            server.start()
+            await until(lambda: not publisher.down)
+            await publisher.accepted(ask())
+            assert len(tried) >= 2
+            assert tried[:2] == [True, True]
+
+    asyncio.run(body())
+
+
 def test_what_could_not_be_acknowledged_is_withdrawn_once_redis_is_back(server: Server) -> None:
     async def body() -> None:
         async with publishing(patient(server.url)) as (store, publisher, failures):

@@ -241,6 +241,7 @@ class Publisher(Outbox):
                 try:
                     body = encode_envelope(self._box, [], withdrawn, self._clock())
                     await self._appender.append(self._store.keys.shard(shard), [body])
+                    await self.on_back()
                 except Exception as error:
                     self._withdrawn[shard][:0] = withdrawn
                     await asyncio.sleep(patience.failed(error))
