@@ -230,7 +230,9 @@ def hang_up(inputs: list[str]) -> list[str]:
 
     time.sleep = sleep_for_ever
     silent.wait()
-    # Kept, or else they would be closed for reading too, and the process would end of that by itself.
+    # The server closes its end too. Whatever reads there would end this process before the server does.
+    os._exit = sleep_for_ever  # type: ignore[assignment]
+    # Kept, because a socket that is forgotten is closed for reading too.
     connections = [socket.socket(fileno=fd) for fd in _sockets()]
     for connection in connections:
         connection.shutdown(socket.SHUT_WR)
