@@ -273,10 +273,10 @@ def test_paced_leaves_none_behind_one_worker_that_would_hardly_keep_up_so() -> N
         "max_batch": 256,
         "curve": curve,
     }
-    for rate, size in ((10_000.0, 112), (15_400.0, 150)):
-        assert decide("paced", rate=rate, load=rate, peak=rate, **alone).size == size
+    for rate, sent in ((10_000.0, Send(112, Reason.FULL)), (15_400.0, Send(150, Reason.IDLE))):
+        assert decide("paced", rate=rate, load=rate, peak=rate, **alone) == sent
     several = {**alone, "all_workers": 2.0, "workers": 2.0}
-    assert decide("paced", rate=15_400.0, load=15_400.0, peak=15_400.0, **several).size == 112
+    assert decide("paced", rate=15_400.0, load=15_400.0, peak=15_400.0, **several) == Send(112, Reason.FULL)
 
 
 def test_paced_leaves_some_behind_one_worker_where_that_is_surely_better() -> None:
