@@ -86,13 +86,15 @@ bench-peers: $(VENV)/.dev  ## Penstock beside Mosec, LitServe, BentoML, Ray Serv
 	tools/system-packages wrk
 	$(BIN)/python -m benchmarks.peers
 
-chaos: $(VENV)/.dev  ## the long forms of the fault tests and attacks, and examples that nobody tried before
+chaos: $(VENV)/.dev  ## the long forms of the fault tests and attacks, and examples that nobody tried before; all of them, whichever fails
 	tools/system-packages $(TOOLS)
 	$(PROMETHEUS)
-	$(BIN)/pytest tests/chaos --chaos-long
-	$(BIN)/pytest tests/attack --chaos-long
-	$(BIN)/pytest tests/seeds --chaos-long
-	$(BIN)/pytest --ignore tests/chaos --ignore tests/attack --ignore tests/seeds --ignore tests/clients --hypothesis-profile=explore
+	@failed=""; \
+	$(BIN)/pytest tests/chaos --chaos-long || failed="$$failed chaos"; \
+	$(BIN)/pytest tests/attack --chaos-long || failed="$$failed attack"; \
+	$(BIN)/pytest tests/seeds --chaos-long || failed="$$failed seeds"; \
+	$(BIN)/pytest --ignore tests/chaos --ignore tests/attack --ignore tests/seeds --ignore tests/clients --hypothesis-profile=explore || failed="$$failed others"; \
+	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
 dashboards: $(VENV)/.dev  ## make deploy/grafana/*.json anew
 	$(BIN)/python -m tools.dashboards
