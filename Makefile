@@ -3,6 +3,9 @@ PYTHON ?= python3.11
 VENV   ?= .venv
 PREFIX ?= $(HOME)/.local
 BIN     = $(VENV)/bin
+# An environment may forbid Python to keep compiled modules. Each start of a process would compile all of them again,
+# which doubles what it costs.
+unexport PYTHONDONTWRITEBYTECODE
 TOOLS   = chromium redis-server curl openssl
 # A real Prometheus, unpacked beside the virtual environment: installing it would start it.
 PROMETHEUS = tools/unpacked-package $(VENV)/apt prometheus prometheus promtool
@@ -116,6 +119,7 @@ $(VENV)/.run: $(VENV)/bin/python requirements.lock pyproject.toml
 	@echo "setting up $(VENV) …"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run requirements-dev.lock
