@@ -92,7 +92,7 @@ def test_each_message_over_a_websocket_has_a_span_and_what_follows_has_its_trace
     assert not {first.trace, second.trace} & set(connections)
     assert first.attributes == {
         "http.route": "/v1/stream", "network.protocol.name": "websocket", "penstock.request_id": alone,
-        "penstock.model": "m", "penstock.tier": "paid", 
+        "penstock.model": "m", "penstock.tier": "paid",
         "penstock.cached": False, "penstock.batch.size": 1,
     }  # fmt: skip
     wait, batch, run = (
