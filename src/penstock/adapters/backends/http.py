@@ -160,6 +160,7 @@ class HttpBackend:
         at_once = len(body) <= _AT_ONCE
         self._busy = True
         answering = False
+        note_status(batch, None)  # a large batch has several calls
         try:
             async with session.request(
                 self._dialect.method,

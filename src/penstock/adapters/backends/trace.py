@@ -20,8 +20,9 @@ def trace_of(batch: Batch) -> Mapping[str, str]:
     return {}
 
 
-def note_status(batch: Batch, status: int) -> None:
-    """Note with which status the endpoint answered, if the batch is traced."""
+def note_status(batch: Batch, status: int | None) -> None:
+    """Note with which status the endpoint answered, if the batch is traced. None: it is asked, and has not
+    answered."""
     if batch.traced is not None:
         batch.traced.status = status
 
