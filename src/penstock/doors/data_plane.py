@@ -263,11 +263,9 @@ class DataPlane:
         asked, (parent, state) = request_id(headers), trace(headers)
         if asked is None and len(asks) > 1:
             asked = self._make_id()
-        traceparent = None if parent is None else parent.decode()
-        tracestate = None if state is None else state.decode()
         for ask in asks:
             ask.identity, ask.request_id = identity, asked
-            ask.traceparent, ask.tracestate = traceparent, tracestate
+            ask.traceparent, ask.tracestate = parent, state
 
     def _submit(self, caller: Caller, door: AskingDoor, asks: Sequence[Ask], wanted: Media) -> None:
         """Submit asks whose head has neither Prefer nor Idempotency-Key."""

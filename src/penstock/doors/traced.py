@@ -13,7 +13,7 @@ from penstock.edge.answer import Answer, Fields
 from penstock.edge.app import App
 from penstock.edge.body import Whole
 from penstock.edge.caller import Caller, Parts, Render, nothing_asked
-from penstock.edge.fields import Headers, trace
+from penstock.edge.fields import Headers, trace_in_bytes
 from penstock.edge.heads import POST, Head
 from penstock.edge.talk import Talk
 from penstock.edge.url import split
@@ -57,7 +57,7 @@ class TracedPlane:
         self._app.handle_ordinary(caller, head, body)
 
     def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: Whole) -> None:
-        span = self._begin(*trace(headers))
+        span = self._begin(*trace_in_bytes(headers))
         route = "" if span is None else self._path_of(url)
         if span is not None and route:
             # A GET may begin a conversation. If its client names no trace, each message begins one of its own: the

@@ -15,7 +15,7 @@ from penstock.doors.reception import Reception
 from penstock.doors.stream_message import LONGEST_ID
 from penstock.edge.answer import Answer
 from penstock.edge.caller import Caller
-from penstock.edge.fields import Headers, trace
+from penstock.edge.fields import Headers, trace_in_bytes
 from penstock.errors import NotInstalled
 
 LIBRARY = "websockets"
@@ -39,7 +39,7 @@ class WebSocketDoor(TalkingDoor):
         fields = [("sec-websocket-accept", agreed.accept)]
         if agreed.subprotocol is not None:
             fields.append(("sec-websocket-protocol", agreed.subprotocol))
-        traces = AskTraces("message", self.path, self.inside.tracer, *trace(headers))
+        traces = AskTraces("message", self.path, self.inside.tracer, *trace_in_bytes(headers))
         talk = Conversation(self.inside, reception, agreed.credentials, identity, traces)
         caller.switch(Answer(101, fields, b""), talk)
 

@@ -74,8 +74,14 @@ def request_id(headers: Headers) -> str | None:
     return given.decode() if given is not None and _IS_REQUEST_ID.fullmatch(given) else None
 
 
-def trace(headers: Headers) -> tuple[bytes | None, bytes | None]:
+def trace(headers: Headers) -> tuple[str | None, str | None]:
     """Returns the request's traceparent and tracestate, as far as they are well-formed."""
+    parent, state = trace_in_bytes(headers)
+    return None if parent is None else parent.decode(), None if state is None else state.decode()
+
+
+def trace_in_bytes(headers: Headers) -> tuple[bytes | None, bytes | None]:
+    """Returns the same as it was written."""
     return well_formed(headers.get(b"traceparent"), headers.get(b"tracestate"))
 
 
