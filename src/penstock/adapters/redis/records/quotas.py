@@ -34,10 +34,10 @@ from redis.exceptions import RedisError
 from penstock.adapters.redis.link.connect import Client, Patience, Store
 from penstock.adapters.redis.link.scripts import Argument
 from penstock.adapters.redis.records.quota_script import SETTLE, SHARE
-from penstock.adapters.redis.records.quota_share import SHORT_TRUST, TICK, Share
+from penstock.adapters.redis.records.quota_share import SHORT_TRUST, STALE, TICK, Share
 from penstock.errors import OverQuota
 from penstock.ports import Clock
-from penstock.quota import Limits, over_quota
+from penstock.quota import Limits
 from penstock.types import Seconds
 
 LISTEN = 0.5  # seconds between two calls at most, to hear which tenants are short
@@ -46,7 +46,6 @@ EAGER = 0.005  # seconds between two settlements at least; for a new tenant we d
 SILENCE_MS = 5_000  # milliseconds of a gateway's silence after which what it holds is free again
 MARK = 81.0  # seconds that a tenant counts as short once it was marked
 OVERLAP_MS = 1_000  # each call asks again for the marks of these last milliseconds, so that none is missed
-STALE = 2.5  # seconds without an answer from Redis after which it counts as away
 UNLIMITED = 10**9  # the minute of tenants that have only a limit on requests in flight
 # `trust` of the only gateway: no other lets requests in, and a tenant with less than half left would be marked
 # short.
@@ -75,28 +74,14 @@ class SharedAccount:
     def take(self, now: Seconds) -> OverQuota | None:
         limits, limiter = self._limits, self._limiter
         share = limiter.share(self._tenant, limits, now)
-        limit, most = self.limit, limits.in_flight
-        if most is not None and share.in_flight >= share.room:
-            wait = share.wait_for_room(now)
-            return over_quota(wait, limit, wait, most)
-        if limit is not None:
-            if share.allowance < 1.0 and now - share.known_at > STALE:
-                share.refill(limit, limiter.gateways(), now)
-            if share.allowance < 1.0:
-                share.denied = True
-                wait = max(TICK, share.more_at - now)
-                return over_quota(wait, limit, wait)
-            share.allowance -= 1.0
-            share.used += 1
+        refusal = share.take(now, limiter.gateways)
+        if refusal is None and self.limit is not None:
             remaining = share.left - share.used
             if limits.burst is not None:
                 remaining = min(remaining, int(share.allowance))
             self.remaining = max(0, remaining)
             self.reset_at = share.reset_at
-        if not share.in_flight:
-            share.answered = now
-        share.in_flight += 1
-        return None
+        return refusal
 
     def release(self, now: Seconds, *, refused: bool = False) -> None:
         share = self._limiter.known(self._tenant)
@@ -139,11 +124,10 @@ class SharedLimiter:
         return SharedAccount(self, tenant, limits)
 
     def share(self, tenant: str, limits: Limits, now: Seconds) -> Share:
-        """Returns what is known of this tenant, and counts one more request of it, whether it is let in or not."""
+        """Returns what is known of this tenant, of which a request has come."""
         share = self._shares.get(tenant) or self._meet(tenant, limits, now)
         if not share.asked:
             self._asking[tenant] = share
-        share.asked += 1
         if share.limits is not limits:
             share.adopt(limits, self.gateways())
         return share
@@ -227,7 +211,7 @@ class SharedLimiter:
             if unreadable:
                 why = "what was counted of this tenant could not be read"
                 self._store.aside.add("quota", name, why, unreadable[0])
-            share.used -= used
+            share.reported(used)
             share.settled(grant, left, reset, part / SHARE, room, now)
             if not stays and not share.asked and self._shares.get(name) is share:
                 self._drop(name)
