@@ -25,7 +25,7 @@ NEWEST = 0.2  # weight of the newest gap between two answers
 SHORTEST = 0.001  # seconds: the shortest wait that is worth telling
 
 
-class Share:
+class Allotment:
     """One tenant's quota at one gateway."""
 
     __slots__ = (
