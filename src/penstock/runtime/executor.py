@@ -4,6 +4,7 @@
 import asyncio
 import logging
 from functools import partial
+from typing import TypeGuard
 
 from penstock.errors import BackendBusy, BackendError, BackendTimeout
 from penstock.ports import Backend, Clock
@@ -115,6 +116,11 @@ class Executor:
             extra={"worker": self._worker, "batch": batch.id, "size": batch.size, "error": error.message},
         )
         return Failure.of(error, details=error.details), error.fatal
+
+
+def wants_it_later(outcome: Result | Failure) -> TypeGuard[Failure]:
+    """Whether the backend refused a batch only because it is busy."""
+    return isinstance(outcome, Failure) and outcome.code == BackendBusy.code
 
 
 def _hung(limit: float, longest: float, setting: str) -> str:

@@ -2,8 +2,9 @@
 
 Each worker of a model is one slot: in `penstock serve` (`roles/model.py`) or in a process of `penstock worker`
 (`cluster/worker_slots.py`). A loop of the process runs `run`. Its `Dock` gives it batches by `take` and is told how
-each ended. Nobody else calls the backend. `handed.py` has the batches that the slot was handed, `executor.py` runs
-one of them, `loading.py` notices a first batch that takes long, and `vitals.py` knows how the backend is.
+each ended. Nobody else calls the backend. Of its parts, `starting.py` starts backends, `handed.py` has the batches
+in hand, `executor.py` runs one, `loading.py` notices a first batch that takes long, and `vitals.py` knows how the
+backend is.
 
 start ──warmed up──► wait for a batch ──► run it ──► wait …
   ▲  back-off            │ idle: probe       │ fatal: close
@@ -23,15 +24,14 @@ import asyncio
 import gc
 import logging
 from collections.abc import Callable, Sequence
-from typing import TypeGuard
 from zlib import crc32
 
 from penstock.core.backoff import backoff
-from penstock.errors import BackendBusy, BackendError, BackendTimeout
+from penstock.errors import BackendError
 from penstock.ports import Backend, Clock
 from penstock.runtime.collapse.once_each import Sameness
 from penstock.runtime.dock import Dock
-from penstock.runtime.executor import Executor
+from penstock.runtime.executor import Ended, Executor, wants_it_later
 from penstock.runtime.first_batches import FirstBatches
 from penstock.runtime.fit import is_too_large
 from penstock.runtime.handed import Handed
@@ -40,6 +40,7 @@ from penstock.runtime.known_good import KnownGood
 from penstock.runtime.limit import Limit
 from penstock.runtime.loading import Loading
 from penstock.runtime.padding import Padding
+from penstock.runtime.starting import Starting
 from penstock.runtime.vitals import Vitals
 from penstock.runtime.warm_up import Warmer
 from penstock.runtime.warmth import Warmth
@@ -84,7 +85,6 @@ class Slot:
         self._dock = dock
         self._clock = clock
         self.processing_limit = processing_limit
-        self._start_limit = start_limit
         self._warm = warm
         self._first_batches = first_batches or FirstBatches()
         self._known_good = known_good or KnownGood()
@@ -101,12 +101,9 @@ class Slot:
         self.version = version  # the version of the model that ran last
         self._health_interval = health_interval
         self._idle = Limit(health_interval)
-        # A backend that has started and was warmed up, and takes over after the batch in hand.
-        self._successor: Backend | None = None
-        self._successor_warm_up: WarmUp | None = None
         self._held_up = 0.0  # seconds that the next batch has waited for a step of the idle ladder
-        self._handed = Handed(self._run, self._may_run_ahead)
-        self._start_seconds: float | None = None  # how long starting took last time
+        self._handed = Handed(lambda batch: self._executor.run(self.backend, batch), self._may_run_ahead)
+        self._starting = Starting(clock, start_limit, self.warmth, self._loading, self._first_batches)
         self.restarts = 0
         dock.attach(worker, self._handed.take)
         dock.gone(worker, None)
@@ -140,43 +137,26 @@ class Slot:
         """How long a first batch takes, as far as is known."""
         return self._first_batches.longest
 
-    async def _run(self, batch: Batch) -> Result:
-        return await self._executor.run(self.backend, batch)
-
     def _may_run_ahead(self) -> bool:
-        return self._executor.answered and self._successor is None and self.runs_ahead
+        return self._executor.answered and self._starting.successor is None and self.runs_ahead
 
     async def prepare(self, backend: Backend) -> WarmUp | None:
         """Start a backend that is to take over, and warm it up. Raises BackendError; it is then closed."""
-        try:
-            await self._open(backend)
-            return await self.warmth.make(backend)
-        except BaseException:
-            await backend.close()
-            raise
-
-    async def _open(self, backend: Backend) -> None:
-        try:
-            async with asyncio.timeout(self._start_limit):
-                await backend.start()
-        except TimeoutError:
-            raise BackendTimeout(
-                f"it did not start within {self._start_limit:g} s; raise start_timeout if it needs more"
-            ) from None
+        return await self._starting.prepare(backend)
 
     def renew(self, backend: Backend, warm_up: WarmUp | None = None) -> Backend | None:
         """Let another backend, which was prepared, take over: after the batch in hand, and before the next. Returns
         a backend that was still waiting to take over, if any, for the caller to close."""
-        waited, self._successor = self._successor, backend
-        self._successor_warm_up = warm_up
+        waited = self._starting.succeed(backend, warm_up)
         self._handed.wake()  # an idle slot need not wait for a batch
         return waited
 
     async def _take_over(self) -> None:
-        if self._successor is not None:
-            old, self.backend, self._successor = self.backend, self._successor, None
+        successor = self._starting.take_successor()
+        if successor is not None:
+            old, (self.backend, warm_up) = self.backend, successor
             self._vitals.began()
-            self._began(self._successor_warm_up)
+            self._began(warm_up)
             await old.close()
 
     def _began(self, warm_up: WarmUp | None) -> None:
@@ -209,43 +189,27 @@ class Slot:
 
     async def _start(self) -> bool:
         began = self._clock()
-        self._dock.gone(self.worker, self._start_seconds)
+        self._dock.gone(self.worker, self._starting.took)
         try:
-            if self._successor is None:
-                await self._open(self.backend)
-                await self._start_warm()
+            if self._starting.successor is None:
+                self._began(await self._starting.start(self.backend))
             await self._take_over()
         except BackendError as error:
-            return self._not_started(error)
-        self._start_seconds = self._clock() - began
-        log.info("worker ready", extra={"worker": self.worker, "seconds": round(self._start_seconds, 3)})
+            self._vitals.did_not_start(error.message)
+            self._on_started(self.worker, error)
+            return False
+        seconds = self._clock() - began
+        self._starting.succeeded(seconds)
+        log.info("worker ready", extra={"worker": self.worker, "seconds": round(seconds, 3)})
         if not self.full:
             self._vitals.began()
             self._dock.ready(self.worker)
         self._on_started(self.worker, None)
         return True
 
-    def _not_started(self, error: BackendError) -> bool:
-        self._vitals.did_not_start(error.message)
-        self._on_started(self.worker, error)
-        return False
-
-    async def _start_warm(self) -> None:
-        """Warm up the backend that has just started. If that takes long, the worker counts as loading."""
-        began = self._clock()
-        self._loading.watch_warm_up(expected=self._start_seconds is not None)
-        try:
-            warm_up = await self.warmth.make(self.backend)
-        finally:
-            self._loading.ended()
-            self._loading.over()
-        if warm_up is not None:
-            self._first_batches.took(self._clock() - began)
-        self._began(warm_up)
-
     async def _pause(self, failures: int) -> None:
         wait = backoff(failures, FIRST_RESTART, LONGEST_RESTART, crc32(self.worker.encode()))
-        known = self._start_seconds
+        known = self._starting.took
         self._dock.gone(self.worker, None if known is None else wait + known)
         await asyncio.sleep(wait)
 
@@ -277,7 +241,7 @@ class Slot:
                 outcome.held_up += held_up
                 self._known_good.note(batch, outcome)
                 self.warmth.answered(batch, outcome)
-            elif _wants_it_later(outcome):
+            elif wants_it_later(outcome):
                 self._dock.finished(self.worker, batch.id, outcome)
                 busy_in_a_row += 1
                 await self._let_rest(outcome, busy_in_a_row)
@@ -297,7 +261,7 @@ class Slot:
                 if not leaves:
                     self._dock.ready(self.worker)
             if leaves:
-                self._leave(self._start_seconds)
+                self._leave(self._starting.took)
                 break
         return succeeded
 
@@ -322,7 +286,7 @@ class Slot:
         except BackendError as error:
             self._vitals.failed(error.message)
             if error.fatal:
-                self._leave(self._start_seconds)
+                self._leave(self._starting.took)
                 return False
         if self._handed.waiting:  # a batch came meanwhile, and its wait says nothing of how long batches take
             self._held_up = self._clock() - self._handed.waiting[0].sent
@@ -334,7 +298,7 @@ class Slot:
         if good is None:
             return True
         outcome, _ = await self._execute(good)
-        well = _wants_it_later(outcome) or (
+        well = wants_it_later(outcome) or (
             isinstance(outcome, Result) and outcome.size == 1 and not outcome.failures
         )
         if well:
@@ -371,24 +335,17 @@ class Slot:
                 pass
         return self._handed.next()
 
-    async def _execute(
-        self, batch: Batch, running: asyncio.Task[Result] | None = None
-    ) -> tuple[Result | Failure, bool]:
+    async def _execute(self, batch: Batch, running: asyncio.Task[Result] | None = None) -> Ended:
         """Run a batch. Returns what came of it, and whether the backend must be started anew. `running`: the run
         itself, if the backend was given the batch ahead."""
         outcome, fatal = await self._executor.execute(self.backend, batch, self.processing_limit, running)
         if isinstance(outcome, Result):
             self._vitals.succeeded(outcome)
             self.version = outcome.version = outcome.version or self._version
-        elif not _wants_it_later(outcome):
+        elif not wants_it_later(outcome):
             self._vitals.failed(outcome.message)
         return outcome, fatal
 
     def _leave(self, back_in: float | None) -> None:
         self._dock.gone(self.worker, back_in)
         self._handed.forget()  # batches that have not begun are no longer its own
-
-
-def _wants_it_later(outcome: Result | Failure) -> TypeGuard[Failure]:
-    """Whether the backend refused a batch only because it is busy."""
-    return isinstance(outcome, Failure) and outcome.code == BackendBusy.code
