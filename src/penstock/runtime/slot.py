@@ -2,9 +2,8 @@
 
 Each worker of a model is one slot: in `penstock serve` (`roles/model.py`) or in a process of `penstock worker`
 (`cluster/worker_slots.py`). A loop of the process runs `run`. Its `Dock` gives it batches by `take` and is told how
-each ended. Nobody else calls the backend. Of its parts, `starting.py` starts backends, `handed.py` has the batches
-in hand, `executor.py` runs one, `loading.py` notices a first batch that takes long, and `vitals.py` knows how the
-backend is.
+each ended. Nobody else calls the backend. Its parts: `starting.py` starts backends, `handed.py` has its batches,
+`executor.py` runs one, `loading.py` notices that a first batch takes long, `vitals.py` knows how the backend is.
 
 start ──warmed up──► wait for a batch ──► run it ──► wait …
   ▲  back-off            │ idle: probe       │ fatal: close
