@@ -111,11 +111,3 @@ class GrpcAbout(GrpcTelling):
 def service_of(path: str) -> str:
     """Returns the service of a method."""
     return path.split("/")[1]
-
-
-def text_of(value: bytes, what: str) -> str:
-    """Returns bytes as text."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        raise Unacceptable(f"{what} is not text in UTF-8") from None
