@@ -112,9 +112,8 @@ def run_a_file(url: str) -> None:
     ]
     with openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client:
         file = client.files.create(file=("in.jsonl", b"\n".join(lines)), purpose="batch")
-        batch = client.batches.create(
-            input_file_id=file.id, endpoint="/v1/inference", completion_window="24h"
-        )
+        endpoint: Any = "/v1/inference"
+        batch = client.batches.create(input_file_id=file.id, endpoint=endpoint, completion_window="24h")
         eventually(lambda: client.batches.retrieve(batch.id).status == "completed")
 
 
