@@ -14,11 +14,13 @@ from edge_kit import EchoApp, in_virtual_time, settle
 from http2_client import Heard
 from penstock.edge.answer import Answer
 from penstock.edge.body import Whole
+from penstock.edge.bounds import State
 from penstock.edge.caller import Caller, Parts
 from penstock.edge.edge import EdgeLimits
 from penstock.edge.fields import Headers
 from penstock.edge.grpc import GrpcConnection, GrpcEdge
 from penstock.edge.grpc_states import MOST_IN_FLIGHT, MOST_LASTING
+from penstock.edge.grpc_stream import MOST_IN_A_TURN
 from penstock.edge.http2_sending import CONNECTION_WINDOW, STREAM_WINDOW
 from penstock.errors import Draining, PenstockError, Unauthorized
 
@@ -286,6 +288,26 @@ async def test_answers_that_wait_count_as_those_of_whoever_asks_failures_too() -
     line.talk()
     (stream,) = line.wire.connection._streams.values()
     assert (stream.waiting.holder, stream.waiting.held > 200_000) == ("acme", True)
+
+
+@in_virtual_time
+async def test_of_many_messages_that_come_in_one_read_few_are_taken_in_a_turn() -> None:
+    line = line_to(app := GrpcApp(at_once=False), body_seconds=5.0)
+    number = line.begin()
+    line.send(number, framed(b"little") * 40)
+    line.wire.send(line.outgoing())
+    taken = [len(app.asked)]
+    (stream,) = line.wire.connection._streams.values()
+    assert stream.state == State.BUSY, "what is left waits for us, and not for the client"
+    while line.edge.turns:
+        line.edge.turns.take()
+        taken.append(len(app.asked))
+    assert taken == [1, 1 + MOST_IN_A_TURN, 1 + 2 * MOST_IN_A_TURN, 40]
+    for asked in app.asked:
+        asked.answer(b"heard")
+    await settle()
+    assert line.answer(number).body == framed(b"heard") * 40
+    assert ended(line.answer(number)) == "0"
 
 
 # ---- answers without an end --------------------------------------------------------------------------------

@@ -31,8 +31,8 @@ class StreamOfMessages(Stream):
     """What `grpc_stream.GrpcStream` knows of a method with several messages."""
 
     __slots__ = (
-        "_calls", "_lasting", "_over", "_owed", "_pinged", "_quiet_since", "_read", "_said", "_sending", "_several",
-        "_took",
+        "_calls", "_in_line", "_lasting", "_over", "_owed", "_pinged", "_quiet_since", "_read", "_said", "_sending",
+        "_several", "_took", "_wasted",
     )  # fmt: skip
 
     def __init__(self, connection: "Http2Connection", number: int, complete: bool) -> None:
@@ -49,6 +49,8 @@ class StreamOfMessages(Stream):
         self._owed = 0  # bytes by which the window of the stream is not open again
         self._over = self._edge.closing  # no further message is taken
         self._sending = False
+        self._in_line = False  # whether more messages have come than one turn takes
+        self._wasted = 0  # messages of this turn that were refused
         self._took = False  # whether a message has come in full since the state was looked at
         self._pinged = False  # since the stream is quiet
         self._quiet_since = 0.0
@@ -77,7 +79,7 @@ class StreamOfMessages(Stream):
         process or a backend takes has no time limit."""
         if self.state == State.CLOSED:
             return
-        busy = bool(self._calls or self._said or self.unsent)
+        busy = bool(self._calls or self._said or self.unsent or self._in_line)
         if not busy and self._over:
             self.refuse(_draining())
         elif not busy and self.complete and self._read:
@@ -88,7 +90,7 @@ class StreamOfMessages(Stream):
             self._set_state(busy)
 
     def _set_state(self, busy: bool) -> None:
-        if self._read and not (self.complete or self._over or self._is_full):
+        if self._read and not (self.complete or self._over or self._is_full or self._in_line):
             state = State.BODY
         elif self._lasting is not None and len(self._calls) == 1 and not (self._said or self.unsent):
             state = State.QUIET

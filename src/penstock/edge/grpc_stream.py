@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from penstock.edge.http2 import Http2Connection
 
 PREFIX = 5  # bytes before each message
+MOST_IN_A_TURN = 16  # messages of streams that wait in line
 STATUS = "grpc-status"
 BEGIN = [(b":status", b"200"), (b"content-type", b"application/grpc")]
 WELL = (STATUS.encode(), b"0")
@@ -159,7 +160,7 @@ class GrpcStream(StreamOfMessages):
         if self._said:
             self._send_all()
         else:
-            self._take_messages()
+            self._take_messages(1)
             self._look()
 
     # ---- a stream of messages ----------------------------------------------------------------------------
@@ -181,7 +182,8 @@ class GrpcStream(StreamOfMessages):
             super().take_body(chunk)
         elif self.state != State.CLOSED:
             self._read += chunk
-            self._take_messages()
+            if not self._in_line:
+                self._take_messages(1)
             self._look()
 
     def take_end(self) -> None:
@@ -192,9 +194,19 @@ class GrpcStream(StreamOfMessages):
         if self.state != State.CLOSED:
             self._look()
 
-    def _take_messages(self) -> None:
-        """Hand over as many messages as may be in flight."""
-        read = self._read
+    def go_on(self) -> bool:
+        """Take more messages: it is this stream's turn."""
+        if self.state == State.CLOSED:
+            return False
+        self._wasted = 0
+        self._take_messages(MOST_IN_A_TURN)
+        self._look()
+        return self._wasted > MOST_IN_A_TURN // 2
+
+    def _take_messages(self, most: int) -> None:
+        """Hand over as many messages as may be in flight, but not more than `most`: with the others the stream gets
+        in line. A read may bring thousands, and each costs as much as a request."""
+        read, self._in_line = self._read, False
         while len(read) >= PREFIX and not self._is_full and not self._over:
             end = PREFIX + int.from_bytes(read[1:PREFIX], "big")
             if read[0]:
@@ -205,6 +217,11 @@ class GrpcStream(StreamOfMessages):
                 return
             if len(read) < end:
                 break
+            if not most:
+                self._in_line = True
+                self._edge.turns.wait(self)
+                break
+            most -= 1
             message = bytes(read[PREFIX:end])
             del read[:end]
             self._took = True
@@ -221,7 +238,7 @@ class GrpcStream(StreamOfMessages):
         """Open the window of the stream by what has come, unless messages in it must wait for answers: a message
         may be larger than the window."""
         size = self._owed
-        if size and not self._is_full and not self._over:
+        if size and not (self._is_full or self._over or self._in_line):
             self._owed = 0
             cast("GrpcConnection", self._connection).open_window(self, size)
 
@@ -245,6 +262,7 @@ class GrpcStream(StreamOfMessages):
         if any(name == STATUS for name, _ in answer.fields):
             self.respond(answer, tenant)
             return
+        self._wasted += bool(answer.code)
         if self._is_stranger:
             self._find_holder_again()
         self.tenant = tenant or self.holder
