@@ -38,6 +38,7 @@ LARGE_RESULT = 128 * 1024  # bytes; a larger result waits for its turn
 class Results(TellingDoor):
     """Tells where a task stands, waits for it, or cancels it."""
 
+    name = "native"
     path = f"{PLACE}{{task_id}}"
     methods = ("GET", "DELETE")
 

@@ -53,6 +53,7 @@ def earlier(one: float | None, other: float | None) -> float | None:
 class GrpcDoor(Door):
     """A method of gRPC."""
 
+    name = "grpc"
     methods = ("POST",)
     request: ClassVar[Any]  # the class of the messages it takes
     several: ClassVar[bool] = False  # whether a call has several messages, each with an answer

@@ -18,6 +18,7 @@ from penstock.types import Failure
 
 Kept = TypeVar("Kept", StoredFile, Job)
 
+FILES = "files"  # the name of these doors, and of the lines that are asked for them
 ERRORS = (400, 404, 408, 409, 413, 415, 429, 500, 503)
 # Other codes than those of the doors that ask models, where the same error means something else.
 _CODES = {NotFound.code: "not_found", Conflict.code: "conflict"}
@@ -25,6 +26,8 @@ _CODES = {NotFound.code: "not_found", Conflict.code: "conflict"}
 
 class KeepingDoor(TellingDoor):
     """A door at which something is kept for tenants."""
+
+    name = FILES
 
     def __init__(self, inside: Inside, jobs: Jobs) -> None:
         super().__init__(inside)
