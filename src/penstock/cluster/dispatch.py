@@ -44,6 +44,7 @@ class Dispatcher:
         self._records = endings
         # Messages that are to be sent, each with its mailbox. While `run` is running, every queue is being emptied.
         self._queues: dict[str, list[tuple[str, bytes]]] = {}
+        self._sending: dict[str, asyncio.Task[None]] = {}  # by queue, the task that empties it, or did so last
         # By the key of a task's request: how it ended, until its record says so.
         self._endings: dict[str, tuple[Ended, Request]] = {}
         self._started: list[str] = []  # tasks whose batch was sent, and whose records do not say so yet
@@ -129,13 +130,18 @@ class Dispatcher:
     def _start_sending(self, queue: str, after: float = 0.0) -> None:
         loops = self._loops
         assert loops is not None
-        sending = loops.send("sending messages", self._empty(queue, after))
-        sending.add_done_callback(lambda _: self._sending_ended(queue, loops))
+        sending = self._sending[queue] = loops.send("sending messages", self._empty(queue, after))
+        sending.add_done_callback(lambda task: self._sending_ended(queue, task, loops))
 
-    def _sending_ended(self, queue: str, loops: Loops) -> None:
-        """Go on if the sending was cut short, although this dispatcher goes on."""
+    def _sending_ended(self, queue: str, task: "asyncio.Task[None]", loops: Loops) -> None:
+        """Go on if the sending was cut short, although this dispatcher goes on. If the queue was emptied and has
+        been filled anew since, another task empties it already."""
+        if self._sending.get(queue) is not task:
+            return
         if queue in self._queues and loops is self._loops and not loops.closed:
             self._start_sending(queue, PAUSE)
+        else:
+            del self._sending[queue]
 
     async def _empty(self, queue: str, after: float) -> None:
         """Send the messages of a queue until it is empty. `after`: seconds to wait before."""
