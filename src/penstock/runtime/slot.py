@@ -92,7 +92,7 @@ class Slot:
         self._dock = dock
         self._clock = clock
         self.processing_limit = processing_limit
-        self._first_batch_limit = first_batch_limit
+        self.first_batch_limit = first_batch_limit
         self._start_limit = start_limit
         self._warm = warm
         # Whether the backend has answered since it was started: no further batch is its first.
@@ -138,6 +138,11 @@ class Slot:
     def first_seconds(self) -> float | None:
         """How long a first batch takes, as far as is known."""
         return self._first_batches.longest
+
+    @property
+    def first_may_hang(self) -> bool:
+        """Whether nothing is known yet by which a first batch that hangs could be told from one that loads."""
+        return not self._answered and self._first_batches.longest is None
 
     def take(self, batch: Batch) -> None:
         """Take a batch from the dock, to run it now or after the one in hand."""
@@ -416,7 +421,7 @@ class Slot:
         """
         limit = batch.limit or self.processing_limit
         if not self._answered:
-            return await self._execute_first(batch, self._first_batches.limit(limit, self._first_batch_limit))
+            return await self._execute_first(batch, self._first_batches.limit(limit, self.first_batch_limit))
         try:
             with self._working.within(limit):
                 result = await (running or self._run(batch))
@@ -435,7 +440,7 @@ class Slot:
             with self._working.within(limit):
                 result = await self._run(batch)
         except TimeoutError:
-            message = _hung(limit, self._first_batch_limit, "timeouts.first_batch")
+            message = _hung(limit, self.first_batch_limit, "timeouts.first_batch")
             return self._failure(batch, BackendTimeout(message))
         except BackendError as error:
             self._answered = not error.fatal and not isinstance(error, BackendBusy)
