@@ -49,7 +49,7 @@ def explain(
 
     Over Redis ask any gateway.
 
-    Example: penstock explain b7d04b76b75d1 --more 250ms
+    Example: penstock explain 94f15fb78b88a7b376f74769c6f685a8 --more 250ms
     """
     longer = seconds_of(more, "--more") * 1e3
     facts, source = _look_everywhere(request_id, admin, tenant, lambda: _ledger_url(ledger, config))
