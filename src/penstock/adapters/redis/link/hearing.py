@@ -33,6 +33,11 @@ class Link:
         self.heard_at = 0.0  # when anything was last heard
         self.patience = most
 
+    @property
+    def round_trip(self) -> float:
+        """Seconds that a round trip usually takes; negative until one was measured."""
+        return self._mean
+
     def heard(self) -> None:
         """Note that something came from Redis."""
         self.heard_at = self._clock()
