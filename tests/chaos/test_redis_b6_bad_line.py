@@ -16,7 +16,9 @@ from scene import report
 # A slot is on its way for most of a second between two batches, so they must be large enough for all that comes.
 RATE, DELAY, BATCH = 20.0, 0.01, 64
 BAD = Weather(delay=0.2, jitter=0.1, loss=0.05)
-LEARNS = 3.0  # seconds of load in which gateways learn how long the way has become; until then it seems broken
+LEARNS = (
+    3.0  # seconds of load in which gateways learn how long the way has become; until then it seems broken
+)
 # Of all requests. In the short form each is more than the thousandth that may fail, and none comes alone.
 SERVED, SERVED_OF_FEW = 0.999, 0.95
 

@@ -44,7 +44,9 @@ class Dispatcher:
         self._records = endings
         # Messages that are to be sent, each with its mailbox. While `run` is running, every queue is being emptied.
         self._queues: dict[str, list[tuple[str, bytes]]] = {}
-        self._sending: dict[str, asyncio.Task[None]] = {}  # by queue, the task that empties it, or did so last
+        self._sending: dict[
+            str, asyncio.Task[None]
+        ] = {}  # by queue, the task that empties it, or did so last
         # By the key of a task's request: how it ended, until its record says so.
         self._endings: dict[str, tuple[Ended, Request]] = {}
         self._started: list[str] = []  # tasks whose batch was sent, and whose records do not say so yet
