@@ -1,4 +1,4 @@
-"""The way to Redis becomes long, uneven and lossy: 200 ms, give or take 100, and every twentieth segment is lost."""
+"""The way to Redis becomes long, uneven and lossy: 200 ms ± 100 ms, and every twentieth segment is lost."""
 
 import asyncio
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Takes slots from a line of a Redis that is far away. There a lost packet holds up one answer for a second or more,
-and with it everything that waits for a slot. So where an answer is late the line is asked a second time, over another
-connection, and the first answer counts. `credits.py` calls it on a long link; on a short one a second ask would only
-take slots that nobody needs.
+"""Takes slots from a line of a Redis that is far away. There a lost packet holds up one answer for a second or
+more, and with it everything that waits for a slot. So where an answer is late the line is asked a second time, over
+another connection, and the first answer counts. `credits.py` calls it on a long link; on a short one a second ask
+would only take slots that nobody needs.
 
     take ──► ask ──late──► ask again ──► the first answer
                             └ the other one is for the next take; if there is none, its slot goes back into the line
@@ -29,8 +29,8 @@ class SecondAsk:
         pop: Callable[[Sequence[str], float], Coroutine[Any, Any, Any]],
         put_back: Callable[[str, str], Coroutine[Any, Any, None]],
     ) -> None:
-        """`pop`: takes the next slot out of these lines, if one comes in so many seconds: its line, its name and its
-        place. `put_back`: puts a slot back into its line."""
+        """`pop`: takes the next slot out of these lines, if one comes in so many seconds: its line, its name and
+        its place. `put_back`: puts a slot back into its line."""
         self._store, self._pop, self._put_back = store, pop, put_back
         # Asks whose call of `take` has gone with another answer. The next call takes them over.
         self._left: defaultdict[Lines, list[asyncio.Task[Any]]] = defaultdict(list)
