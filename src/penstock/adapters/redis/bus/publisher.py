@@ -12,8 +12,8 @@ acknowledgement waits for a disk or a replica do other sends go out meanwhile; t
 the pause before the next.
 
 A connection that breaks proves nothing about Redis, nor does an answer that does not come in time while Redis is
-heard otherwise: on a long line packets are lost. A second try that fails proves that it is away, and so does silence
-(`link/listening.py`). Its shards (all of a single server, those of one node of a cluster) are then left out
+heard otherwise: on a long line packets are lost. A second try that fails proves that it is away, and so does
+silence (`link/listening.py`). Its shards (all of a single server, those of one node of a cluster) are then left out
 until an empty envelope gets through. With no shard left the publisher is `down`. Requests that were on their way
 then fail, and that first envelope withdraws them: if Redis had them after all, a batcher may execute them, but
 nobody waits for the answers.
