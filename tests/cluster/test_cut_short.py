@@ -48,45 +48,6 @@ def test_a_sending_that_was_cut_short_is_taken_up_again() -> None:
     run_virtual(body())
 
 
-class OneAtATime:
-    """A post that takes its time, and notes how many sendings there were at once."""
-
-    apart = False
-
-    def __init__(self) -> None:
-        self.at_once, self.most, self.sent = 0, 0, list[str]()
-
-    async def send_all(self, messages: Sequence[tuple[str, bytes]]) -> list[bool]:
-        self.at_once += 1
-        self.most = max(self.most, self.at_once)
-        await asyncio.sleep(0.2)
-        self.sent += [box for box, _ in messages]
-        self.at_once -= 1
-        return [True] * len(messages)
-
-
-def test_what_comes_just_when_all_was_sent_is_sent_once_and_in_order(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def body() -> None:
-        post: Any = OneAtATime()
-        endings: Any = None
-        dispatcher = Dispatcher(post, endings, "me", asyncio.get_running_loop().time)
-        running = asyncio.create_task(dispatcher.run())
-        await asyncio.sleep(0.1)
-        boxes = [f"box {number}" for number in range(3)]
-        for box in boxes:
-            dispatcher.refuse(box, ["key"], Failure("CODE", "words"))
-            await dispatcher.flush()
-        await asyncio.sleep(1.0)
-        assert (post.sent, post.most) == (boxes, 1)
-        running.cancel()
-        await asyncio.wait([running])
-
-    run_virtual(body())
-    assert not caplog.records
-
-
 def test_a_part_of_a_larger_loop_that_was_cancelled_begins_again() -> None:
     parts: list[asyncio.Task[None] | None] = []
 

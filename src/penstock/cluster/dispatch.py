@@ -131,9 +131,10 @@ class Dispatcher:
             self._loops.keep("keeping records", self._keep_records)
 
     def _put(self, message: Message) -> None:
-        """Put a message into its queue. If mailboxes are on different nodes, each has a queue of its own, so that a
-        lost node holds up nobody else's messages."""
-        queue = message.box if self._post.apart else ""
+        """Put a message into its queue. If mailboxes are apart, each has a queue of its own, so that a lost node,
+        or a lost packet on a long way, holds up nobody else's messages. What waits in another queue goes before."""
+        alone = message.box in self._queues or (self._post.apart and "" not in self._queues)
+        queue = message.box if alone else ""
         waiting = self._queues.get(queue)
         if waiting is not None:
             waiting.append(message)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.adapters.redis.bus.credits import Credits
-from penstock.adapters.redis.bus.second_ask import LONG
 from penstock.adapters.redis.link.connect import RedisSettings
+from penstock.adapters.redis.link.hearing import LONG
 from redis_servers import opened
 
 

@@ -15,8 +15,6 @@ from typing import Any
 
 from penstock.adapters.redis.link.connect import Store
 
-LONG = 0.1  # seconds of a usual round trip from which on a link is long
-
 Lines = tuple[str, ...]  # the keys of the lines that are looked into
 
 
@@ -37,7 +35,7 @@ class SecondAsk:
 
     @property
     def is_worth_it(self) -> bool:
-        return self._store.link.round_trip >= LONG
+        return self._store.link.is_long
 
     async def take(self, lines: Lines, seconds: float) -> Any:
         """Returns what `pop` returns."""
