@@ -19,8 +19,8 @@ BAD = Weather(delay=0.2, jitter=0.1, loss=0.05)
 LEARNS = (
     3.0  # seconds of load in which gateways learn how long the way has become; until then it seems broken
 )
-# Of all requests. In the short form each is more than the thousandth that may fail, and none comes alone.
-SERVED, SERVED_OF_FEW = 0.999, 0.95
+# Of all requests. A packet that is lost three times over can take a second's with it, a quarter of the short form.
+SERVED, SERVED_OF_FEW = 0.999, 0.7
 
 
 @pytest.mark.timeout(600)
