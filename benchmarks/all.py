@@ -31,6 +31,7 @@ from benchmarks import (
     redis_throughput,
     scraping,
     simulator,
+    tracing,
     waiting,
     websocket,
 )
@@ -55,6 +56,7 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
     ledger.NAME: ledger.main,
     everything_on.NAME: everything_on.main,
     scraping.NAME: scraping.main,
+    tracing.NAME: tracing.main,
     websocket.NAME: websocket.main,
     hot_keys.NAME: hot_keys.main,
     cache_miss.NAME: cache_miss.main,
@@ -75,6 +77,7 @@ WHOLE_SECONDS = (  # wrk knows no others
     redis_throughput.NAME,
     redis_scaling.NAME,
     scraping.NAME,
+    tracing.NAME,
     websocket.NAME,
 )
 
