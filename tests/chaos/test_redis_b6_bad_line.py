@@ -1,4 +1,4 @@
-"""The way to Redis becomes long, uneven and lossy: 200 ms ± 100 ms, and every twentieth segment is lost."""
+"""The way to Redis becomes long and uneven, 200 ms ± 100 ms; in the long form it loses every twentieth segment."""
 
 import asyncio
 from pathlib import Path
@@ -15,16 +15,17 @@ from scene import report
 
 # A slot is on its way for most of a second between two batches, so they must be large enough for all that comes.
 RATE, DELAY, BATCH = 20.0, 0.01, 64
+UNEVEN = Weather(delay=0.2, jitter=0.1)
 BAD = Weather(delay=0.2, jitter=0.1, loss=0.05)
 LEARNS = (
     3.0  # seconds of load in which gateways learn how long the way has become; until then it seems broken
 )
-# Of all requests. A packet that is lost three times over can take a second's with it, a quarter of the short form.
-SERVED, SERVED_OF_FEW = 0.999, 0.7
+# Of all requests. A packet that is lost three times over can take a second's with it.
+SERVED, SERVED_WITHOUT_LOSSES = 0.99, 1.0
 
 
 @pytest.mark.timeout(600)
-def test_over_a_long_and_lossy_line_practically_everybody_is_served(
+def test_over_a_long_and_uneven_line_everybody_is_served_and_nearly_everybody_if_it_loses_packets(
     tmp_path: Path, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
 ) -> None:
     random = Random(chaos_seed)
@@ -37,7 +38,7 @@ def test_over_a_long_and_lossy_line_practically_everybody_is_served(
             tmp_path, gateways=number, workers=number, max_batch=BATCH, delay=DELAY, long=chaos_long,
             redis=redis, urls=urls,
         ) as site:  # fmt: skip
-            line.turn(BAD)
+            line.turn(BAD if chaos_long else UNEVEN)
             learning = asyncio.run(drive_during(site, first, chaos_seed, one_after_another([])))
             wait_until_served(site)
             history = asyncio.run(drive_during(site, schedule, chaos_seed, one_after_another([])))
@@ -51,4 +52,4 @@ def test_over_a_long_and_lossy_line_practically_everybody_is_served(
         figure = f"p50 {percentile(waits, 0.5):.2f} s, p99 {percentile(waits, 0.99):.2f} s, failed {failed}"
         report(request, history.row("B6 a long and lossy line", f"{figure} | {history.endings()}"))
     served = 1 - failed / len(history.records)
-    assert served >= (SERVED if chaos_long else SERVED_OF_FEW), history.endings()
+    assert served >= (SERVED if chaos_long else SERVED_WITHOUT_LOSSES), history.endings()
