@@ -52,7 +52,12 @@ def test_its_figures_are_those_of_the_metrics(server: Server) -> None:
     )
     assert model["standing"]["max_batch"] == server.metric("penstock_max_batch_size", model="sim")
     assert model["standing"]["curve"][0][0] == 1
-    assert model["policy_reason"]
+    assert model["policy_reason"].startswith("2 workers start out of step")
+    health = server.health()["models"]["sim"]
+    assert (health["policy"], health["policy_reason"]) == ("paced", model["policy_reason"])
+    [told] = [json.loads(line) for line in server.log_lines() if "policy in force" in line][:1]
+    assert (told["model"], told["policy"]) == ("sim", "paced")
+    assert told["why"].startswith("no batch has been seen yet")
     assert [worker["worker"] for worker in said["workers"]] == ["sim/0", "sim/1"]
 
 
@@ -134,3 +139,11 @@ def test_over_redis_every_process_shows_the_whole_installation(installation: Up,
     assert all(each["told"] for each in said["processes"] if each["role"] != "worker")
     assert said["verdict"]["level"] == "good", said["verdict"]
     assert len(said["workers"]) == 2
+    # The heartbeats bring it a moment later than the overview, which asks all processes anew.
+    assert model["policy_reason"].startswith("2 workers start out of step")
+
+    def health() -> tuple[str, str]:
+        found = installation.admin_of(asked, "/internal/health").json()["models"]["sim"]
+        return found["policy"], found["policy_reason"]
+
+    eventually(lambda: health() == ("paced", model["policy_reason"]))

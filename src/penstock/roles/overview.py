@@ -1,7 +1,8 @@
 """What an operator sees of a process and, over Redis, of all of them. Each `Process` has an `OwnOverview`; the
 admin plane asks it.
 
-It keeps the diary of the process, a step every ten seconds. Everything else happens only while somebody looks.
+It keeps the diary of the process, a step every ten seconds, and logs then which policy is in force, if that or its
+reason has changed. Everything else happens only while somebody looks.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from penstock.overview.view import Looker, overview_of, past_of
 from penstock.ports import Clock
 from penstock.runtime.condition import WorkerRow
 from penstock.runtime.embedded_server import EmbeddedServer
+from penstock.runtime.policy_log import PolicyLog
 
 LATER = 0.05  # seconds after the end of a step, so that it is never noted before
 
@@ -46,6 +48,7 @@ class OwnOverview:
         self._role = inside.role
         self._name = inside.name if isinstance(inside, Member) else inside.role
         self._diary = Diary(clock())
+        self._policies = PolicyLog()
         if isinstance(inside, Member):
             inside.lookout.describe = self._told
 
@@ -54,10 +57,12 @@ class OwnOverview:
     async def run(self) -> None:
         """Keep the diary. Steps end when the clock shows whole tens of seconds, so that those of all processes
         belong together."""
+        self._policies.look(self._gauges().models, self._clock())
         while True:
             await asyncio.sleep(STEP - self._wall_clock() % STEP + LATER)
             gauges = self._gauges()
             sample = counts_of(self._metrics, gauges, self._role)
+            self._policies.look(gauges.models, self._clock())
             self._diary.note(sample, standings_of(gauges), self._clock(), self._wall_clock())
 
     def report(self, *, hour: bool) -> Report:
