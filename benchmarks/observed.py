@@ -167,13 +167,13 @@ def figure(found: Mapping[str, Pair], load: wrk.Load, watcher: str) -> Figure:
         "", "observers", "requests/s", "on / off", "quartiles", "µs of CPU a request", "scrapes",
         "exports of traces", "errors",
     ]  # fmt: skip
-    turns = max(len(pair.on) for pair in found.values())
+    number = max(len(pair.on) for pair in found.values())
     return Figure(
         title="Observed in every way at once",
         method=(
             f"wrk, {load.connections} connections, 2 KB of text in and out, echo, batches of up to 64. On: traces"
             f" of one request in a hundred, the live page open in {watcher}, every process asked for its metrics"
-            f" every {EVERY:g} s. Both run at once, {turns} turns of {load.seconds} s each; rates are medians, and"
+            f" every {EVERY:g} s. Both run at once, {number} turns of {load.seconds} s each; rates are medians, and"
             " on / off is the median of the pairs of turns."
         ),
         tables=[markdown_table(header, rows, left=2)],
