@@ -90,6 +90,7 @@ class Accepted(Request, eq=False):
     gateway: str = ""  # the mailbox for its answer, at a batcher in another process
     shard: int | None = None  # the shard that its gateway has sent it to, if batchers are other processes
     history: tuple[Attempt, ...] = ()  # how each batch that it was in failed, the last one last
+    door: str = ""  # the name of the door that it came by; empty at a batcher in another process
 
 
 def has_own_limit(request: Request) -> bool:
@@ -127,6 +128,7 @@ class Ask(Struct, eq=False):
     identity: Identity | None = None  # None: nobody is asked who they are
     callback: str | None = None  # where its asker wants to be told how it ended, if it becomes a task
     background: bool = False  # whether it goes in the last tier, whatever its sender's
+    door: str = ""  # the name of the door that it came by
 
 
 class Traced(Struct, eq=False):
@@ -134,6 +136,9 @@ class Traced(Struct, eq=False):
 
     traceparent: str  # the traceparent that is handed on with the batch
     tracestate: str | None  # the tracestate of the member whose trace it is
+    # The status with which the batch's endpoint answered, as its protocol has it; None: there was no answer yet.
+    # The backend writes it here, since nobody but a tracer asks for it.
+    status: int | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -230,6 +235,7 @@ class Refusal(NamedTuple):
     tenant: str
     when: Seconds
     failure: Failure | None = None  # what its asker was told
+    door: str = ""  # the name of the door that it came to
 
 
 class TaskStatus(StrEnum):

@@ -21,7 +21,8 @@ def curve_of(a: float, b: float = 0.0, limit: int = 32) -> ServiceCurve:
 
 
 def view(**changed: object) -> View:
-    """Case A of SCIENCE.md at 1,000/s: S 100 ms, 6 workers, 32 a batch; one request came just now."""
+    """A steady load: 1,000 requests a second on 6 workers; a batch of up to 32 takes 100 ms. One request came just
+    now."""
     usual = View(
         now=100.0, waiting=1, oldest=100.0, give_up=102.0, rate=1000.0, peak=1000.0, load=1000.0, workers=6.0,
         all_workers=6, idle=1, busy=5, last_dispatch=99.995, max_batch=32, max_wait=0.05,

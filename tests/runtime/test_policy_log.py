@@ -4,16 +4,12 @@ import logging
 
 import pytest
 
-from penstock.gauges import BatchingGauges, ModelGauges
+from penstock.overview.reports import Standing
 from penstock.runtime.policy_log import PAUSE, PolicyLog
 
 
-def models(policy: str, reason: str) -> dict[str, ModelGauges]:
-    batching = BatchingGauges(1000, None, {}, 1.0, {}, 8, 16, policy, reason)
-    return {
-        "m": ModelGauges({}, {}, 0.0, 0.0, 0.0, batching=batching),
-        "none": ModelGauges({}, {}, 0.0, 0.0, 0.0),
-    }
+def models(policy: str, reason: str) -> dict[str, Standing]:
+    return {"m": Standing(policy=policy, policy_reason=reason)}
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, str]]:

@@ -1,5 +1,5 @@
 """Writes into the log which policy each model goes by, and why. The process that forms a model's batches does so
-(`roles/overview.py`), with what it tells of its models anyway.
+(`own_overview.py`), with what it tells of its models anyway.
 
 A line is written when a policy takes force, and when the reason has changed. What is learned moves at first, so a
 reason that changes is told at most once a minute.
@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping
 from math import inf
 
-from penstock.gauges import ModelGauges
+from penstock.overview.reports import Standing
 from penstock.types import Seconds
 
 log = logging.getLogger("penstock.policy")
@@ -22,12 +22,10 @@ class PolicyLog:
         self._told: dict[str, tuple[str, str]] = {}  # by model: the policy and its reason
         self._when: dict[str, Seconds] = {}  # by model: when that was told
 
-    def look(self, models: Mapping[str, ModelGauges], now: Seconds) -> None:
+    def look(self, models: Mapping[str, Standing], now: Seconds) -> None:
         """Take in how the models stand now, and log what is new."""
         for name, model in models.items():
-            if model.batching is None:
-                continue
-            policy, reason = model.batching.policy, model.batching.policy_reason
+            policy, reason = model.policy, model.policy_reason
             before, _ = told = self._told.get(name, ("", ""))
             recently = now - self._when.get(name, -inf) < PAUSE
             if told == (policy, reason) or (before == policy and recently):
