@@ -14,6 +14,7 @@ from server import call
 
 SLOW = 0.5  # seconds from which on an answer counts as trouble
 LOOK = 0.05  # seconds between two looks at /livez
+QUEUE = 2.0  # seconds: the default of timeouts.queue
 LAST = 0.4  # seconds before the end of a fault in which a request may meet its end, if a gateway is late
 
 
@@ -76,6 +77,13 @@ def slowest_recovery(history: History, faults: Sequence[Fault]) -> float:
     """Seconds of trouble after the end of a fault, at the worst."""
     nexts = [*(fault.began for fault in faults[1:]), float("inf")]
     return max(troubled_for(history, fault.ended, began) for fault, began in zip(faults, nexts, strict=True))
+
+
+def check_that_only_waiting_ends_in_504(history: History) -> None:
+    """What Redis had taken just before a fault waits for its end, at the defaults for as long as timeouts.queue.
+    Nobody else is told that it is too late."""
+    late = [record for record in history.records if record.status == 504]
+    assert [record for record in late if record.done - record.sent < QUEUE] == [], history.endings()
 
 
 def wait_until_served(site: Installation) -> None:

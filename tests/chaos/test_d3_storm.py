@@ -24,10 +24,9 @@ from wire import post
 WORKERS, SERVICE = 6, 0.1
 GPU = "sim:a=100ms,jitter=10%"
 SHARES = (0.2, 0.3, 0.5)  # of the load, by tier
-HURRY, PATIENT = (
-    0.4,
-    4.0,
-)  # seconds that clients give it in the storm, trying again all the while; and afterwards
+# Seconds that clients give it: in the storm, trying again all the while, too few for a queue to fill; afterwards,
+# as many as at the defaults.
+HURRY, PATIENT = 0.4, 4.0
 CALM = 0.5  # of the capacity, afterwards
 BEGIN = 1.0  # seconds in which the service time is still being learned, and the storm gathers
 CROWD = 6000  # connections at once; a storm has 1,400 where nobody is held up

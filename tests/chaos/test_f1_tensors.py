@@ -26,6 +26,7 @@ input = "json"
 output = "json"
 [limits]
 max_asks = 64
+# What may come in is the question here, not how soon it is answered, on a slow machine too.
 [timeouts]
 queue = "60s"
 processing = "60s"

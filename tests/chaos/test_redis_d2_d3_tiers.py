@@ -18,7 +18,7 @@ from tier_keys import NO_QUOTA, TIERS, keys_in_redis
 WORKERS, BATCH, SERVICE = 4, 4, 0.1
 CAPACITY = WORKERS * BATCH / SERVICE
 SHARES = (0.2, 0.3, 0.5)  # of the load, by tier
-DEADLINE = 0.5
+DEADLINE = 0.5  # seconds: at the default, 4, the queue would take all of the short form to fill
 WARM_UP = 1.0  # seconds in which the service time is still being learned
 NOISE = 0.1  # by which two tiers that are both served well may differ on a busy machine
 CONFIG = f"{NO_QUOTA}request_timeout = '20ms'\n[auth]\nmode = 'keys'\n"  # of the lowest tier
@@ -39,7 +39,7 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def keys(site: Installation) -> dict[str, str]:
     """A gateway knows of a new key within 2 s: no test begins before."""
     made = keys_in_redis(site.redis.url)
-    probe = [Ask(0.0, "probe", 30.0, TIERS[-1])]
+    probe = [Ask(0.0, "probe", client=TIERS[-1], told=False)]
     for _ in range(100):
         history = asyncio.run(drive_all(site.gateways, probe, 0, keys=made))
         if history.ok:
@@ -153,7 +153,9 @@ def test_gateways_and_batchers_count_only_on_the_workers_that_live(
 ) -> None:
     fault = HalfDead(site, 1.0)
     dues = poisson(0.25 * CAPACITY, 10.0 if chaos_long else 3.0, Random(chaos_seed))
-    schedule = [Ask(due, f"half:{number}", 30.0, "enterprise") for number, due in enumerate(dues)]
+    schedule = [
+        Ask(due, f"half:{number}", client="enterprise", told=False) for number, due in enumerate(dues)
+    ]
     history = asyncio.run(drive_all(site.gateways, schedule, chaos_seed, fault.happen, keys=keys))
     history.expected = str
     site.check(history)

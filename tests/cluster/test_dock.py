@@ -1,6 +1,7 @@
 """A worker's slots, fed by batchers elsewhere: one batch at a time, and word of each."""
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 from dock_kit import Journal, workshop
@@ -97,6 +98,19 @@ def test_a_slot_that_enters_the_line_of_a_bus_that_stood_still_says_so_again_soo
             shop.line.slots.clear()  # it was given to a batcher that no longer waits
             await asyncio.sleep(SOON)
             assert shop.line.slots == [WORKER]
+
+    run_virtual(body())
+
+
+def test_a_bus_that_is_always_slow_has_not_stood_still() -> None:
+    async def body() -> None:
+        async with workshop(Answer(seconds=0.1)) as shop:
+            shop.line.seconds = 0.3  # on the way to a Redis that is far away
+            await asyncio.sleep(10 * AGAIN)  # enough to learn that
+            shop.line.posted.clear()
+            await asyncio.sleep(5 * (AGAIN + 0.3))
+            apart = {round(later - earlier, 3) for (earlier, _), (later, _) in pairwise(shop.line.posted)}
+            assert apart == {AGAIN + 0.3}
 
     run_virtual(body())
 

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,13 +16,14 @@ from certificates import Authority
 from penstock import loops as loops_module
 from penstock.config import Config, load
 from penstock.loops import Loops
+from penstock.roles.autoscaler import autoscaler
 from penstock.roles.batcher import batcher
 from penstock.roles.embedded import embedded
 from penstock.roles.gateway import gateway
 from penstock.roles.worker import worker
 from redis_servers import becomes
 
-SOURCE = Path(penstock.__file__).parent
+SOURCE, REPOSITORY = Path(penstock.__file__).parent, Path(__file__).parents[2]
 # Where else tasks and threads are made, and why those are no loops.
 OTHERS = {
     "adapters/backends/beside.py": "the writer of user code's process, whose end is its death",
@@ -51,7 +53,13 @@ OTHERS = {
     "installation/own_store.py": "the supervisor of a process, which is no server",
 }
 NO_SERVERS = ("bench", "client")  # rooms of programs that ask a server
-ROLES = ("gateway", "batcher", "worker", "embedded")
+# Threads that begin their work again, by the file that makes them, and the tests that throw in each.
+THREADS = {
+    "adapters/ledger/writer.py": "tests/ledger/test_writer_threads.py",
+    "adapters/tracing/exporter.py": "tests/tracing/test_receiver_away.py",
+    "adapters/written_aside.py": "tests/adapters/test_written_aside.py",
+}
+ROLES = ("gateway", "batcher", "worker", "embedded", "autoscaler")
 EVERY = {
     "gateway": {
         "the diary", "the mailbox", "the mailbox: reading", "the mailbox: keeping the box", "the registry",
@@ -67,6 +75,7 @@ EVERY = {
         "the watchdog", "the leases", "the leases: balancing", "the leases: watching over their end",
         "the leases: renewing late ones", "the intake", "the intake: acknowledging", "the intake: reading",
         "the borrower of echo", "the borrower of echo: borrowing", "the borrower of echo: giving back",
+        "the spiller of echo",
     },
     "worker": {
         "the diary", "the mailbox", "the mailbox: reading", "the mailbox: keeping the box", "the registry",
@@ -76,6 +85,10 @@ EVERY = {
         "the diary", "the slot of echo", "the watch over API keys", "the fetching of token keys", "the reloader",
         "the watch over certificates", "the batches of files", "the tidying of files",
     },
+    "autoscaler": {
+        "the diary", "the mailbox", "the mailbox: reading", "the mailbox: keeping the box", "the registry",
+        "what is set aside", "the lead", "the look at the demand", "the hand",
+    },
 }  # fmt: skip
 
 
@@ -83,6 +96,14 @@ def test_tasks_and_threads_are_made_by_the_helper_or_are_known_to_be_no_loops() 
     made = re.compile(r"\b(create_task|ensure_future|TaskGroup|Thread)\(")
     found = {file.relative_to(SOURCE) for file in SOURCE.rglob("*.py") if made.search(file.read_text())}
     assert {str(file) for file in found if file.parts[0] not in NO_SERVERS} == set(OTHERS)
+
+
+def test_every_file_that_makes_a_kept_thread_has_a_test_that_throws_in_it() -> None:
+    made = re.compile(r"\bkept_thread\(")
+    found = {file.relative_to(SOURCE) for file in SOURCE.rglob("*.py") if made.search(file.read_text())}
+    assert {str(file) for file in found} - {"loops.py"} == set(THREADS)
+    for file in THREADS.values():
+        assert "is started again" in (REPOSITORY / file).read_text(), file
 
 
 class Thrown(Exception):
@@ -159,11 +180,16 @@ target = "{folder / "app.py"}:echo"
     return load(folder / "penstock.toml", {}, {})
 
 
+def in_zone(zone: str, config: Config) -> Config:
+    return replace(config, server=replace(config.server, zone=zone))
+
+
 MAKE: dict[str, Callable[[Config, asyncio.AbstractEventLoop], Any]] = {
     "gateway": gateway,
     "batcher": batcher,
     "worker": worker,
     "embedded": lambda config, loop: embedded(config, loop, reload=True),
+    "autoscaler": autoscaler,
 }
 
 
@@ -192,8 +218,8 @@ def test_every_loop_of_a_role_comes_back_and_the_role_lives(
 
     async def body() -> None:
         async with AsyncExitStack() as stack:
-            if role == "batcher":  # which borrows for models that somebody has announced
-                await stack.enter_async_context(living("worker", config))
+            if role == "batcher":  # it borrows for models that a worker has announced, and from other zones
+                await stack.enter_async_context(living("worker", in_zone("far", config)))
             traps = Traps(monkeypatch)
             member = await stack.enter_async_context(living(role, config))
             await becomes(lambda: every <= traps.starts.keys())

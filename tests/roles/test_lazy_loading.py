@@ -67,3 +67,42 @@ def test_over_redis_it_is_waited_for_too_and_every_part_says_so(tmp_path: Path) 
         eventually(lambda: ask().status == 200)
         (worker,) = whole.admin_of("gateway-1", "/internal/workers").json()
         assert worker["restarts"] == 0, whole.lines
+
+
+HANGS = """
+import time
+
+def batch(inputs):
+    while "hang" in inputs:
+        time.sleep(0.01)
+    return inputs
+"""
+WARNED = "the only worker has no warm-up"
+
+
+def test_a_first_input_that_hangs_is_waited_for_as_if_it_loaded_and_no_longer(tmp_path: Path) -> None:
+    """With one worker. At the default, 2 minutes, nobody would be served until then."""
+    (tmp_path / "app.py").write_text(HANGS)
+    limits = "[timeouts]\ntimeout = '1s'\nfirst_batch = '3s'\n"  # else the test takes two minutes
+    with running(f"{tmp_path / 'app.py'}:batch", config=limits) as server:
+        assert WARNED in server.stderr()
+        assert server.post("/v1/inference", {"input": "hang"}).status == 504
+        meanwhile = server.post("/v1/inference", {"input": "a"})
+        assert (meanwhile.status, meanwhile.json()["message"]) == (503, "the model is still loading")
+        eventually(lambda: server.post("/v1/inference", {"input": "a"}).status == 200)
+        (worker,) = server.admin("/internal/workers").json()
+        assert worker["restarts"] == 1, server.stderr()
+        assert server.stderr().count(WARNED) == 1
+
+
+def test_after_a_warm_up_a_first_input_that_hangs_is_cut_as_any_other(tmp_path: Path) -> None:
+    """With one worker, and with 2 minutes for a first batch, for which this test does not wait."""
+    (tmp_path / "app.py").write_text(HANGS)
+    limits = "[timeouts]\ntimeout = '1s'\n"  # the test would take four times as long at the default
+    with running(f"{tmp_path / 'app.py'}:batch", "--warmup", "a", config=limits) as server:
+        assert WARNED not in server.stderr()
+        assert server.post("/v1/inference", {"input": "hang"}).status == 504
+        eventually(lambda: server.post("/v1/inference", {"input": "a"}).status == 200)
+        (worker,) = server.admin("/internal/workers").json()
+        assert worker["restarts"] == 1, server.stderr()
+        assert "timeouts.first_batch" not in server.stderr()

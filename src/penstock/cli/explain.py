@@ -66,9 +66,9 @@ def explain(
 
     Over Redis ask any gateway.
 
-    Example: penstock explain b7d04b76b75d1 --more 250ms
+    Example: penstock explain 94f15fb78b88a7b376f74769c6f685a8 --more 250ms
 
-    Long afterwards: penstock explain b7d04b76b75d1 --trace traces.jsonl
+    Long afterwards: penstock explain 94f15fb78b88a7b376f74769c6f685a8 --trace traces.jsonl
     """
     longer = seconds_of(more, "--more") * 1e3
     if trace is not None:

@@ -22,6 +22,11 @@ APP = '''\
 def predict(inputs: list[str]) -> list[str]:
     """Called with the inputs of one batch, which came from different clients."""
     return [f"Hello, {text}!" for text in inputs]
+
+
+def warmup() -> list[str]:
+    """Inputs that each worker runs before it serves, so that loading and compiling keep no client waiting."""
+    return ["Ada"]
 '''
 HEAD = """\
 # Read by `penstock serve` when it is started in this folder.

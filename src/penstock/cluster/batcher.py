@@ -93,6 +93,7 @@ class BatcherMember(Member):
 
     def _listen(self) -> None:
         self.dispatcher.on_undelivered = self._workers.unreachable
+        self.dispatcher.on_unsent = self._watchdog.unsent
         self.dispatcher.on_recorded = self.intake.settled
         self.intake.subscribe(self._take, self._withdraw)
         self.intake.on_inherited = self._inherit

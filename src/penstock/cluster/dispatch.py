@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from penstock.cluster.sending import sent
 from penstock.core.queued import Sealed
@@ -33,6 +34,15 @@ PAUSE = 0.1  # seconds until messages are sent whose sending was cut short
 Ends = tuple[Outcome, Failure, tuple[Attempt, ...]]  # what requests have in common that share an ending
 
 
+class Message(NamedTuple):
+    """What is to be sent, and to whom."""
+
+    box: str
+    payload: bytes
+    slot: str = ""  # the slot, and the number of the batch, that it brings; if it is a batch
+    batch: int = 0
+
+
 class Dispatcher:
     """Sends what one batcher has to say. Its calls never wait: `run` sends their messages, in order."""
 
@@ -42,8 +52,11 @@ class Dispatcher:
         self._post = post
         self._me = me
         self._records = endings
-        # Messages that are to be sent, each with its mailbox. While `run` is running, every queue is being emptied.
-        self._queues: dict[str, list[tuple[str, bytes]]] = {}
+        # Messages that are to be sent. While `run` is running, every queue is being emptied.
+        self._queues: dict[str, list[Message]] = {}
+        self._sending: dict[
+            str, asyncio.Task[None]
+        ] = {}  # by queue, the task that empties it, or did so last
         # By the key of a task's request: how it ended, until its record says so.
         self._endings: dict[str, tuple[Ended, Request]] = {}
         self._started: list[str] = []  # tasks whose batch was sent, and whose records do not say so yet
@@ -52,6 +65,8 @@ class Dispatcher:
         self._loops: Loops | None = None
         # Called with a mailbox that takes no more.
         self.on_undelivered: Callable[[str], None] = lambda box: None
+        # Called with a slot and the number of a batch that may not have reached it.
+        self.on_unsent: Callable[[str, int], None] = lambda slot, batch: None
         # Called with tasks, once their records say how they ended.
         self.on_recorded: Callable[[Sequence[Request]], None] = lambda requests: None
 
@@ -67,7 +82,8 @@ class Dispatcher:
         members = [member_of(request, task) for request, task in zip(batch.requests, tasks, strict=True)]
         # A retry is made of members of one failed batch, so all of them have the same history.
         history = batch.requests[0].history if batch.retry else ()
-        self._put(worker_box, encode_dispatch(batch, self._me, slot, members, history))
+        payload = encode_dispatch(batch, self._me, slot, members, history)
+        self._put(Message(worker_box, payload, slot, batch.id))
         if started := [task for task in tasks if task]:
             self._started += started
             self._tasks_due.set()
@@ -97,13 +113,13 @@ class Dispatcher:
                 Ending.of(keys, outcome, failure, tried_of(history, now))
                 for (outcome, failure, history), keys in groups.items()
             ]
-            self._put(gateway, encode(Failed(endings)))
+            self._put(Message(gateway, encode(Failed(endings))))
         return unrecorded
 
     def refuse(self, gateway: str, keys: Sequence[str], failure: Failure) -> None:
         """Refuse requests that could not be read, whose keys and gateway are known all the same."""
         ending = Ending.of(list(keys), Outcome.FAILED, failure, [])
-        self._put(gateway, encode(Failed([ending])))
+        self._put(Message(gateway, encode(Failed([ending]))))
 
     # ---- the loop ----------------------------------------------------------------------------------------
 
@@ -114,28 +130,34 @@ class Dispatcher:
                 self._start_sending(queue)
             self._loops.keep("keeping records", self._keep_records)
 
-    def _put(self, box: str, payload: bytes) -> None:
-        """Put a message into its queue. If mailboxes are on different nodes, each has a queue of its own, so that a
-        lost node holds up nobody else's messages."""
-        queue = box if self._post.apart else ""
+    def _put(self, message: Message) -> None:
+        """Put a message into its queue. If mailboxes are apart, each has a queue of its own, so that a lost node,
+        or a lost packet on a long way, holds up nobody else's messages. What waits in another queue goes before."""
+        alone = message.box in self._queues or (self._post.apart and "" not in self._queues)
+        queue = message.box if alone else ""
         waiting = self._queues.get(queue)
         if waiting is not None:
-            waiting.append((box, payload))
+            waiting.append(message)
             return
-        self._queues[queue] = [(box, payload)]
+        self._queues[queue] = [message]
         if self._loops is not None:
             self._start_sending(queue)
 
     def _start_sending(self, queue: str, after: float = 0.0) -> None:
         loops = self._loops
         assert loops is not None
-        sending = loops.send("sending messages", self._empty(queue, after))
-        sending.add_done_callback(lambda _: self._sending_ended(queue, loops))
+        sending = self._sending[queue] = loops.send("sending messages", self._empty(queue, after))
+        sending.add_done_callback(lambda task: self._sending_ended(queue, task, loops))
 
-    def _sending_ended(self, queue: str, loops: Loops) -> None:
-        """Go on if the sending was cut short, although this dispatcher goes on."""
+    def _sending_ended(self, queue: str, task: "asyncio.Task[None]", loops: Loops) -> None:
+        """Go on if the sending was cut short, although this dispatcher goes on. If the queue was emptied and has
+        been filled anew since, another task empties it already."""
+        if self._sending.get(queue) is not task:
+            return
         if queue in self._queues and loops is self._loops and not loops.closed:
             self._start_sending(queue, PAUSE)
+        else:
+            del self._sending[queue]
 
     async def _empty(self, queue: str, after: float) -> None:
         """Send the messages of a queue until it is empty. `after`: seconds to wait before."""
@@ -144,22 +166,26 @@ class Dispatcher:
         while messages := self._queues[queue]:
             self._queues[queue] = []
             try:
-                arrivals = await sent(self._post, messages)
+                arrivals = await sent(self._post, [(each.box, each.payload) for each in messages])
             except BaseException:
                 self._queues[queue][:0] = messages  # whoever sends next begins with them
                 raise
-            for (box, _), arrived in zip(messages, arrivals, strict=True):
-                if arrived is False:  # None: it is not known whether the mailbox takes more
-                    self._undelivered(box)
+            for message, arrived in zip(messages, arrivals, strict=True):
+                if not arrived:
+                    self._undelivered(message, gone=arrived is False)
         del self._queues[queue]
         self._progress.set()
 
-    def _undelivered(self, box: str) -> None:
+    def _undelivered(self, message: Message, *, gone: bool) -> None:
+        """Tell of a message that was not sent. `gone`: the mailbox takes no more; else the bus was away."""
         try:
-            self.on_undelivered(box)
+            if gone:
+                self.on_undelivered(message.box)
+            elif message.slot:
+                self.on_unsent(message.slot, message.batch)
         except Exception:
             # The messages to other mailboxes must be sent all the same.
-            log.exception("a mailbox that takes no more was not given up")
+            log.exception("a message that was not sent was not given up")
 
     async def _keep_records(self) -> None:
         """Write into the records which tasks were sent, and how tasks ended. While the records cannot be reached,

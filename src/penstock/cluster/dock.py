@@ -36,7 +36,9 @@ from penstock.words.messages import Dispatch
 log = logging.getLogger("penstock.worker")
 
 AGAIN = 1.0  # seconds after which a slot that is still free says so again
-STOOD_STILL = 0.2  # seconds: if entering the line takes longer, the bus stood still
+# If entering the line takes so many seconds, and so many times what is usual, the bus stood still.
+STOOD_STILL, UNUSUAL = 0.2, 3.0
+LATEST = 1 / 8  # the weight of the latest entering in what is usual
 SOON = 0.1  # seconds after which a slot says so again that has entered the line of a bus that stood still
 
 LAST_WORDS = 1.0  # seconds at the end in which the batchers are told of what was not told to its end
@@ -108,6 +110,7 @@ class RemoteDock:
         self._berths: dict[WorkerId, _Berth] = {}
         self._numbers = count(1)  # for the batches that arrive
         self._errands = Loops()  # what is told to others, or to the line, without waiting for it
+        self._entering = 0.0  # seconds that entering the line usually takes
         self._ended = asyncio.Event()  # set when a batch has ended, well or not
         self._again = asyncio.Event()  # set when free slots are to enter the line again now
         self.draining = False
@@ -306,7 +309,10 @@ class RemoteDock:
             except (StoreDown, OSError) as error:
                 log.debug("a slot could not say that it is free", extra={"error": str(error)})
                 return
-        if self._clock() - began > STOOD_STILL:
+        took = self._clock() - began
+        stood_still = took > max(STOOD_STILL, UNUSUAL * self._entering)
+        self._entering += LATEST * (took - self._entering)
+        if stood_still:
             # A batcher that waited at the line before has gone away by now. A Redis that goes on may not have
             # noticed, and give the slot to nobody.
             asyncio.get_running_loop().call_later(SOON, self.say_again)

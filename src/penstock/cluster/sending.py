@@ -11,7 +11,7 @@ log = logging.getLogger("penstock.dispatch")
 
 async def sent(post: Post, messages: Sequence[tuple[str, bytes]]) -> Sequence[bool | None]:
     """Send messages. Returns for each whether it was sent: False if its receiver has gone, None if that is not
-    known. If the bus is away so long that this fails, the askers' deadlines have passed."""
+    known. If the bus is away so long that this fails, most askers' deadlines have passed."""
     try:
         return await post.send_all(messages)
     except Exception as error:

@@ -35,8 +35,16 @@ class Watchdog:
                         log.warning(
                             "no word of a batch", extra={"worker": worker.id, "batch": worker.batch.id}
                         )
-                        pump.gone(worker.id, None)
-                        pump.known(worker.id)
+                        _give_up(pump, worker.id)
+
+    def unsent(self, slot: str, batch: int) -> None:
+        """Give up a batch that may not have reached its slot, since the bus was away. No word of it would come, and
+        its limit may be long. `batch`: its number."""
+        for pump in self._pumps.values():
+            worker = pump.batcher.fleet.workers.get(WorkerId(slot))
+            if worker is not None and worker.batch is not None and worker.batch.id == batch:
+                log.warning("a batch was not sent", extra={"worker": slot, "batch": batch})
+                _give_up(pump, worker.id)
 
     def held_up(self, pump: Pump, message: Finished) -> float:
         """How many seconds the message of a batch's end was on its way; 0 if that is less than a heartbeat. If it
@@ -46,3 +54,9 @@ class Watchdog:
             return 0.0
         way = self._clock() - worker.started - message.seconds
         return way if way > self._heartbeat else 0.0
+
+
+def _give_up(pump: Pump, worker: WorkerId) -> None:
+    """Have the requests of the worker's batch tried again. The worker counts as healthy."""
+    pump.gone(worker, None)
+    pump.known(worker)

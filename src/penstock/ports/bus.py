@@ -18,7 +18,8 @@ class Post(Protocol):
 
     @property
     def apart(self) -> bool:
-        """Whether mailboxes are on different nodes. Then messages to a lost node must not hold up others."""
+        """Whether mailboxes are on different nodes, or far away. Then a message to one must not hold up those to
+        others. It may change."""
         ...
 
     async def send(self, box: str, payload: bytes, *, give_up_after: float = ...) -> bool:

@@ -2,6 +2,7 @@
 `embedded.py` makes a `ModelStack` for each model, once, and hands its parts on."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,6 +33,8 @@ from penstock.runtime.slot import Slot
 from penstock.runtime.warm_up import Warmer
 from penstock.types import GivenUp, WorkerId
 
+log = logging.getLogger("penstock")
+
 # Called when a worker has started, or failed to: with the model's name, the worker, and the error.
 Started = Callable[[str, WorkerId, BackendError | None], None]
 
@@ -59,7 +62,9 @@ class ModelStack:
         batcher = Batcher(batching_rules(name, config))
         pump = Pump(batcher, bus.deliver, observer, loop, clock, timer_grain)
         self.served = served = ServedModel(name, pump, capacity_rules(config), clock)
-        self._slots = _Slots(config, name, clock, partial(on_started, name))
+        self._on_started = on_started
+        self._warned = False  # whether the log was told that a first input that hangs is waited for
+        self._slots = _Slots(config, name, clock, self._started)
         self.makers = self._slots.makers
         make = make_backend or backend_maker(name, model)
         together = _Together(
@@ -99,6 +104,16 @@ class ModelStack:
             objective=model.objective,
             slack=served.slack,
         )
+
+    def _started(self, worker: WorkerId, error: BackendError | None) -> None:
+        self._on_started(self.name, worker, error)
+        if self.model.workers == 1 and self.served.slots[0].first_may_hang and not (self._warned or error):
+            self._warned = True
+            log.info(
+                "the only worker has no warm-up: if its first input hangs, nobody is served for as long as"
+                " timeouts.first_batch allows",
+                extra={"model": self.name, "limit": self.served.slots[0].first_batch_limit},
+            )
 
     def follow(self, config: Config) -> Desk:
         """Go by another configuration from now on. Returns the desk that takes the former one's place."""

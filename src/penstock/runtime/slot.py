@@ -83,7 +83,7 @@ class Slot:
         self.backend = backend
         self._dock = dock
         self._clock = clock
-        self.processing_limit = processing_limit
+        self.processing_limit, self.first_batch_limit = processing_limit, first_batch_limit
         self._warm = warm
         self._first_batches = first_batches or FirstBatches()
         self._known_good = known_good or KnownGood()
@@ -135,6 +135,11 @@ class Slot:
     def first_seconds(self) -> float | None:
         """How long a first batch takes, as far as is known."""
         return self._first_batches.longest
+
+    @property
+    def first_may_hang(self) -> bool:
+        """Whether nothing is known yet by which a first batch that hangs could be told from one that loads."""
+        return not self._executor.answered and self._first_batches.longest is None
 
     def _may_run_ahead(self) -> bool:
         return self._executor.answered and self._starting.successor is None and self.runs_ahead

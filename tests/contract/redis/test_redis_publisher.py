@@ -6,9 +6,11 @@ from contextlib import asynccontextmanager
 from time import monotonic
 
 import pytest
+from redis.exceptions import TimeoutError as NoAnswer
 from redis_kit import all_envelopes, ask, envelopes, opened, running, until
 
 from penstock.adapters.redis.bus import publisher as module
+from penstock.adapters.redis.bus.durability import Appender
 from penstock.adapters.redis.bus.publisher import Publisher
 from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.errors import Cancelled, Overloaded, StoreDown
@@ -357,6 +359,31 @@ def test_a_redis_that_is_slow_with_a_write_but_is_heard_fails_nothing(server: Se
             await publisher.accepted(ask())
             assert not failures
             assert not publisher.down
+
+    asyncio.run(body())
+
+
+def test_an_answer_that_is_lost_on_the_way_while_redis_is_heard_fails_nothing(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, lost = Appender.append, 0
+
+    async def loses_one(appender: Appender, key: str, bodies: Sequence[bytes]) -> None:
+        nonlocal lost
+        if not lost:
+            lost += 1
+            for _ in range(30):  # for far longer than clients are kept waiting for a Redis that is not heard
+                appender._store.link.heard()
+                await asyncio.sleep(0.01)
+            raise NoAnswer("Timeout reading from Redis")
+        await append(appender, key, bodies)
+
+    async def body() -> None:
+        async with publishing(patient(server.url)) as (_, publisher, failures):
+            await learns_what_is_usual(publisher._store, publisher)
+            monkeypatch.setattr(Appender, "append", loses_one)
+            await publisher.accepted(ask())
+            assert (lost, failures, publisher.down) == (1, [], False)
 
     asyncio.run(body())
 

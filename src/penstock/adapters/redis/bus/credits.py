@@ -6,8 +6,10 @@ took one, nothing is lost: the slot posts it again.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from penstock.adapters.redis.bus.scripts import CREDIT_POST
+from penstock.adapters.redis.bus.second_ask import SecondAsk
 from penstock.adapters.redis.link.connect import Store, guard
 
 
@@ -19,15 +21,24 @@ class Credits:
         self._store = store
         self._zone = zone
         self._blocking = store.blocking()
+        self._far = SecondAsk(store, self._pop, self._put_back)
 
     async def take(self, model: str, block_seconds: float, abroad: Sequence[str] = ()) -> str | None:
         """Take the next idle slot; None when none came in that time. `settings.block` is the most it waits. The
         lines of one model are on one node of a cluster, so one command looks into all."""
         seconds = max(0.001, min(block_seconds, self._store.settings.block))  # 0 would wait for ever
-        lines = [self._store.keys.idle(model, zone) for zone in abroad or (self._zone,)]
+        lines = tuple(self._store.keys.idle(model, zone) for zone in abroad or (self._zone,))
+        pop = self._far.take if self._far.is_worth_it else self._pop
         with guard():
-            answer = await self._blocking.execute_command("BZPOPMIN", *lines, seconds)
+            answer = await pop(lines, seconds)
         return answer[1].decode(errors="replace") if answer else None
+
+    async def _pop(self, lines: Sequence[str], seconds: float) -> Any:
+        """Returns the line, the slot and its place; nothing when none came in that time."""
+        return await self._blocking.execute_command("BZPOPMIN", *lines, seconds)
+
+    async def _put_back(self, line: str, slot: str) -> None:
+        await CREDIT_POST(self._store.commands, [line], [slot])
 
     async def post(self, model: str, slot: str, zone: str | None = None) -> bool:
         """Say that the slot is idle. Returns False if it stands in the line already; it keeps its place there."""

@@ -110,8 +110,11 @@ class Post:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.apart = store.clustered  # whether mailboxes may be on different nodes
         self._patience = Patience("The post")  # one for all messages, so that the log tells of an outage once
+
+    @property
+    def apart(self) -> bool:
+        return self._store.clustered or self._store.link.is_long
 
     async def send(self, box: str, payload: bytes, *, give_up_after: float = _GIVE_UP_AFTER) -> bool:
         """Send a message. Returns False if the owner of the mailbox has gone. Raises StoreDown when Redis stays

@@ -11,7 +11,8 @@ reached Redis. It is repeated with the same bytes, and a batcher ignores keys th
 acknowledgement waits for a disk or a replica do other sends go out meanwhile; the more are under way, the longer
 the pause before the next.
 
-A connection that breaks proves nothing about Redis. A second try that fails proves that it is away, and so does
+A connection that breaks proves nothing about Redis, nor does an answer that does not come in time while Redis is
+heard otherwise: on a long line packets are lost. A second try that fails proves that it is away, and so does
 silence (`link/listening.py`). Its shards (all of a single server, those of one node of a cluster) are then left out
 until an empty envelope gets through. With no shard left the publisher is `down`. Requests that were on their way
 then fail, and that first envelope withdraws them: if Redis had them after all, a batcher may execute them, but
@@ -25,6 +26,7 @@ from functools import partial
 
 from redis.asyncio.cluster import RedisCluster
 from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import TimeoutError as NoAnswer
 
 from penstock.adapters.outbox import Outbox, store_down
 from penstock.adapters.redis.bus.durability import Appender
@@ -180,6 +182,8 @@ class Publisher(Outbox):
                     self._fail(requests, store_down(_said(error)))
                     return
                 tries += 1
+                if tries == 1 and isinstance(error, NoAnswer) and self._listener.hears_redis():
+                    ends = self._clock() + LONGEST_RETRY  # so there is a second try
                 if tries > 1 or isinstance(error, StoreDown):
                     self._lose(shard)
                 if self._clock() >= ends:

@@ -11,7 +11,7 @@ same form on every server, and a new connection needs no greeting.
 import asyncio
 import re
 from collections.abc import Coroutine, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis
@@ -43,6 +43,7 @@ __all__ = [
 
 Client: TypeAlias = Redis | RedisCluster
 Command: TypeAlias = tuple[str | bytes | int | float, ...]
+T = TypeVar("T")
 
 
 class Store:
@@ -61,7 +62,7 @@ class Store:
         self.commands: Client = self._client(settings.timeout)
         self.link = Link(settings.timeout)
         self._blocking: list[Client] = []  # the clients of readers that block
-        self._errands: set[asyncio.Task[None]] = set()  # see `send`
+        self._errands: set[asyncio.Task[Any]] = set()  # see `send`
         self._features: Features | None = None  # None until the store is open
 
     @property
@@ -102,7 +103,7 @@ class Store:
     def _client(self, timeout: float) -> Client:
         return _client(self._address, timeout, self.settings.timeout, self.misfits)
 
-    def send(self, errand: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def send(self, errand: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Run an errand in a task of its own, so that cancelling the caller does not cancel it. It ends with the
         store, whose connections it uses."""
         task = asyncio.create_task(errand)

@@ -14,6 +14,7 @@ from time import monotonic
 from penstock.ports import Clock
 
 SILENCE = 0.08  # seconds that `patience` is at least; clients should learn within 100 ms that Redis is away
+LONG = 0.1  # seconds of a usual round trip from which on a link is long
 LOST, STRAY = 3.0, 4.0  # a round trip may take LOST times its mean, and STRAY times its usual deviation
 _MEAN, _DEVIATION = 1 / 8, 1 / 4  # the weight of the latest round trip in the mean, and in the deviation
 
@@ -32,6 +33,11 @@ class Link:
         self._deviation = 0.0
         self.heard_at = 0.0  # when anything was last heard
         self.patience = most
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a round trip usually takes so long that nobody should wait behind a packet that was lost."""
+        return self._mean >= LONG
 
     def heard(self) -> None:
         """Note that something came from Redis."""

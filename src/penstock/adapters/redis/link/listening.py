@@ -62,6 +62,11 @@ class SilenceWatch:
             else:
                 self._asking.clear()
 
+    def hears_redis(self) -> bool:
+        """Whether Redis was heard of late, although an answer has not come. In a cluster nobody knows which node
+        was heard."""
+        return not self._store.clustered and self._listened - self._heard <= self._store.link.patience
+
     def _look(self, patience: float) -> None:
         clustered = self._store.clustered
         for limit, asked in list(self._asked.items()):
