@@ -12,6 +12,7 @@ from pathlib import Path
 
 from benchmarks import (
     added_latency,
+    advice,
     autoscaling,
     cache_miss,
     client_map,
@@ -21,6 +22,7 @@ from benchmarks import (
     hot_keys,
     ledger,
     lengths,
+    observed,
     overload,
     overload_tiers,
     pacing,
@@ -50,6 +52,7 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
     fairness.NAME: fairness.main,
     first_minute.NAME: first_minute.main,
     lengths.NAME: lengths.main,
+    advice.NAME: advice.main,
     autoscaling.NAME: autoscaling.main,
     simulator.NAME: simulator.main,
     waiting.NAME: waiting.main,
@@ -57,6 +60,7 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
     everything_on.NAME: everything_on.main,
     scraping.NAME: scraping.main,
     tracing.NAME: tracing.main,
+    observed.NAME: observed.main,
     websocket.NAME: websocket.main,
     hot_keys.NAME: hot_keys.main,
     cache_miss.NAME: cache_miss.main,
@@ -68,11 +72,12 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
     redis_scaling.NAME: redis_scaling.main,
 }
 LARGE = (redis_headline.NAME, redis_scaling.NAME)
-NO_SECONDS = (waiting.NAME, lengths.NAME, autoscaling.NAME, simulator.NAME, client_map.NAME)
+NO_SECONDS = (waiting.NAME, lengths.NAME, advice.NAME, autoscaling.NAME, simulator.NAME, client_map.NAME)
 WHOLE_SECONDS = (  # wrk knows no others
     cache_miss.NAME,
     everything_on.NAME,
     ledger.NAME,
+    observed.NAME,
     redis_everything.NAME,
     redis_throughput.NAME,
     redis_scaling.NAME,
@@ -88,7 +93,10 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--large", action="store_true", help=f"also {' and '.join(LARGE)}")
     parser.add_argument("--seconds", type=above_zero, help="of each measurement, instead of each one's own")
     parser.add_argument(
-        "--traces", type=Path, metavar="FOLDER", help="for pacing, lengths and autoscaling: the Azure traces"
+        "--traces",
+        type=Path,
+        metavar="FOLDER",
+        help="for pacing, lengths, autoscaling and advice: the Azure traces",
     )
     return parser.parse_args(argv)
 
@@ -109,7 +117,7 @@ def passed_on(name: str, given: argparse.Namespace) -> list[str]:
         whole = name in WHOLE_SECONDS
         flags += ["--seconds", f"{max(1, round(given.seconds)) if whole else given.seconds:g}"]
         flags += ["--recorded", flags[-1]] if name == ledger.NAME else []
-    if given.traces is not None and name in (pacing.NAME, lengths.NAME, autoscaling.NAME):
+    if given.traces is not None and name in (pacing.NAME, lengths.NAME, autoscaling.NAME, advice.NAME):
         flags += ["--traces", str(given.traces)]
     return flags
 

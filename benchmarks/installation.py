@@ -32,6 +32,7 @@ class Layout:
     slots: int = 1  # in each
     flags: Sequence[str] = ()  # more for the workers
     settings: Mapping[str, str] = field(default_factory=dict)  # the same, as variables
+    everywhere: Mapping[str, str] = field(default_factory=dict)  # variables for all processes
     config: str = ""  # a file, for all of them
     credential: str = ""  # an Authorization header that is let in
     primaries: int = 1  # several: a cluster
@@ -91,10 +92,11 @@ def installation(
             (layout.batchers, ["batcher"]),
             (layout.gateways, ["gateway", "--port", "0"]),
         ]
-        own = {"worker": {**SETTINGS, **layout.settings}}
+        usual = {**SETTINGS, **layout.everywhere}
+        own = {"worker": {**usual, **layout.settings}}
         started = [
             [
-                held.enter_context(launched([*PENSTOCK, *command, *common], own.get(command[0], SETTINGS)))
+                held.enter_context(launched([*PENSTOCK, *command, *common], own.get(command[0], usual)))
                 for _ in range(count)
             ]
             for count, command in commands

@@ -1,7 +1,7 @@
 """What the live page costs: how soon it is there, and what it takes of the server and of the browser while open.
 
     python -m benchmarks.page
-    python -m benchmarks.page --seconds 3600      whether memory stays flat over an hour
+    python -m benchmarks.page --seconds 3600      whether memory stays flat over an hour; takes one
 
 A server with ten models has answered some requests of each. First nobody looks for a while. Then the page is opened
 several times in a real Chromium, on loopback, with nothing in its cache. Then it stays open.
@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks import echo, processor, wrk
 from benchmarks.browser import Page, browsing
-from benchmarks.figure import Check, Figure, Say, conduct, options
+from benchmarks.figure import Check, Figure, Say, above_zero, conduct, options
 from benchmarks.serving import Server, serving
 from benchmarks.table import markdown_table
 
@@ -29,6 +29,7 @@ MODELS = 10
 SERVER, BROWSER = "the server", "the browser"
 PAINT, SHARE, GROWTH = 1000.0, 2.0, 8.0  # milliseconds, per cent of a core, MiB
 LOAD = wrk.Load(16, 1, 2)
+ALONE = 60.0  # seconds: enough to know what a server takes that nobody looks at
 SETTLES = 5.0  # seconds until memory is looked at for the first time
 
 PAINTED = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
@@ -59,14 +60,19 @@ class Open:
 
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
-    return options(NAME, __doc__, seconds=30, rounds=5).parse_args(argv)
+    parser = options(NAME, __doc__, seconds=30, rounds=5)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "--alone", type=above_zero, help=f"seconds in which nobody looks; as --seconds, at most {ALONE:g}"
+    )
+    return parser.parse_args(argv)
 
 
 def measure(given: argparse.Namespace, say: Say) -> Figure:
     wrk.find()
     with TemporaryDirectory(prefix="penstock-bench-") as folder, _server(folder) as server:
         wrk.measure(f"{server.url}/v1/inference", echo.BODY, LOAD)
-        alone = asyncio.run(_alone(server, given.seconds))
+        alone = asyncio.run(_alone(server, given.alone or min(given.seconds, ALONE)))
         say(f"nobody looks: {alone.server:.2f} % of a core")
         opened = [asyncio.run(_opened(server)) for _ in range(given.rounds)]
         say(f"opened {given.rounds} times: painted after {median(each.painted for each in opened):.0f} ms")
@@ -152,7 +158,8 @@ def figure(alone: Open, opened: Sequence[Opened], open_: Open) -> Figure:
         title="The live page",
         method=(
             f"Chromium without a screen and without a GPU, on loopback; a server of {MODELS} models; opened"
-            f" {len(opened)} times (medians), then open for {open_.seconds:g} s."
+            f" {len(opened)} times (medians), then open for {open_.seconds:g} s; before that nobody looked for"
+            f" {alone.seconds:g} s."
         ),
         tables=[markdown_table(header, rows)],
         checks=[

@@ -9,11 +9,9 @@ span costs to make, and one with 64 links, by our encoder and by OpenTelemetry's
 
 import argparse
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from statistics import median
 
 from benchmarks import processor, wrk
@@ -21,6 +19,7 @@ from benchmarks.cache_miss import Started
 from benchmarks.echo import BODY, FLAGS, MAX_BATCH, TARGET
 from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, options, reach
 from benchmarks.installation import Layout, installation
+from benchmarks.receiver import taking
 from benchmarks.redis_throughput import Turn
 from benchmarks.serving import serving
 from benchmarks.spans import Cost, costs_of_spans
@@ -73,7 +72,7 @@ def measure(given: argparse.Namespace, say: Say) -> Figure:
     load = wrk.Load(given.connections, 1, TURN_SECONDS)
     forms: dict[str, Start] = {"embedded": _embedded, "redis": _over_redis}
     found: dict[str, list[Side]] = {}
-    with taking() as receiver:
+    with taking() as (receiver, _):
         for form in (name.strip() for name in given.forms.split(",")):
             if form not in forms:
                 raise UserMistake(f"there is no form {form!r}: it is {' or '.join(forms)}")
@@ -109,32 +108,8 @@ def _embedded(settings: Settings) -> Iterator[Started]:
 
 @contextmanager
 def _over_redis(settings: Settings) -> Iterator[Started]:
-    with installation(Layout(TARGET, flags=MAX_BATCH, settings=settings)) as running:
+    with installation(Layout(TARGET, flags=MAX_BATCH, everywhere=settings)) as running:
         yield f"{running.urls[0]}/v1/inference", running.processes
-
-
-class _Taken(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        self.send_response(200)
-        self.send_header("content-length", "0")
-        self.end_headers()
-
-    def log_message(self, *details: object) -> None: ...
-
-
-@contextmanager
-def taking() -> Iterator[str]:
-    """A receiver that takes everything."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Taken) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
 
 
 def _part(without: Sequence[Turn], with_them: Sequence[Turn]) -> float:

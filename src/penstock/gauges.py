@@ -20,6 +20,7 @@ class BatchingGauges:
     best_batch: int
     max_batch: int
     policy: str
+    policy_reason: str = ""  # what the policy does with these workers, in a sentence
     arrivals: float = 0.0  # requests let in, a second
     curve: Sequence[tuple[int, float]] = ()  # sizes of batches, and the seconds that each is believed to take
     refused: Mapping[str, int] = field(default_factory=dict)  # requests not let in since the start, by tier

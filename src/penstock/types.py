@@ -23,7 +23,9 @@ WorkerId = NewType("WorkerId", str)
 class Reason(StrEnum):
     """Why a batch was sent."""
 
-    FULL = "full"  # the batch held as many requests as one batch may
+    FULL = (
+        "full"  # the batch held as many requests as fit, or as many as pay by what was learned of the workers
+    )
     DUE = "due"  # its turn came: by the pace, or because its oldest request had waited as long as it may
     IDLE = "idle"  # workers were plentiful, and waiting would have bought nothing
     DEADLINE = "deadline"  # otherwise a member would have missed its deadline

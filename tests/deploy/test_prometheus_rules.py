@@ -20,6 +20,7 @@ from server import PATIENT, Server, eventually, running
 
 FOLDER = ROOT / "deploy/prometheus"
 TEXT = RULES.read_text()
+RECORDS = re.findall(r"^ +- record: (\S+)$", TEXT, re.M)
 ALERTS = re.findall(r"^ +- alert: (\w+)$", TEXT, re.M)
 OPERATIONS = (ROOT / "docs/operations.md").read_text()
 PICKY = """
@@ -29,7 +30,7 @@ def batch(inputs):
     return inputs
 """
 # Metrics that Prometheus has by itself, and those that the rules make.
-ITS_OWN = {"up", *re.findall(r"^ +- record: (\S+)$", TEXT, re.M)}
+ITS_OWN = {"up", *RECORDS}
 
 
 def promtool(*words: str | Path) -> str:
@@ -49,8 +50,20 @@ def test_each_alert_fires_when_it_should_and_not_before_and_not_for_others() -> 
     assert "SUCCESS" in promtool("test", "rules", "penstock.test.yaml")
 
 
+def tested() -> list[str]:
+    """The cases, each from its name on."""
+    return re.split(r"^  - name: ", (FOLDER / "penstock.test.yaml").read_text(), flags=re.M)[1:]
+
+
+def test_each_recording_rule_is_tested() -> None:
+    expected = re.findall(
+        r"^ +- expr: round\((\S+), \S+\)\n +eval_time: \S+\n +exp_samples:\n +- ", "".join(tested()), re.M
+    )
+    assert expected == RECORDS
+
+
 def test_each_alert_is_tested_both_ways() -> None:
-    cases = re.split(r"^  - name: ", (FOLDER / "penstock.test.yaml").read_text(), flags=re.M)[1:]
+    cases = [case for case in tested() if not case.startswith("the recording rules\n")]
     assert {case.partition("\n")[0] for case in cases} == set(ALERTS)
     for case in cases:
         name = case.partition("\n")[0]

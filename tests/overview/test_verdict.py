@@ -35,6 +35,18 @@ def test_overloaded_by_how_much_and_who_is_refused() -> None:
     assert said(report(Counts(OK, refused), standing(100.0)))[1].endswith("requests are refused.")
 
 
+def test_requests_that_expire_under_an_overload_are_said_to_be_its_doing() -> None:
+    counts = Counts({"SUCCESS": 900, "DEADLINE_EXCEEDED": 100}, {"SERVICE_OVERLOADED": 900})
+    level, says, advice = said(report(counts, standing(150.0)))
+    assert (level, says) == ("bad", "Overloaded: 2.4 × capacity; 10 % of the requests expire.")
+    assert advice == "Add workers."
+    level, says, advice = said(
+        report(Counts({"SUCCESS": 900, "DEADLINE_EXCEEDED": 100}), standing(50.0, 1000.0))
+    )
+    assert (level, says) == ("bad", "10 % of the requests fail, most with DEADLINE_EXCEEDED.")
+    assert "timeouts.timeout" in advice
+
+
 def test_refused_although_there_is_capacity() -> None:
     level, says, advice = said(report(Counts(OK, {"SERVICE_OVERLOADED": 200}), standing(20.0)))
     assert (level, says) == (

@@ -8,9 +8,8 @@ from overview_kit import TIERS, report, seen, standing, worker
 
 from penstock.adapters.observe.histogram import FINE
 from penstock.overview.counts import Counts, added, between
-from penstock.overview.policies import reason_of
 from penstock.overview.quantile import quantiles
-from penstock.overview.reports import Moment, Report, Standing, Step
+from penstock.overview.reports import Moment, Report, Step
 from penstock.overview.view import past_of
 
 counts = st.builds(
@@ -85,10 +84,11 @@ def test_steps_of_several_processes_that_end_together_are_one() -> None:
     ]  # fmt: skip
 
 
-def test_why_the_policy_does_what_it_does() -> None:
-    known = standing()
-    assert reason_of(known, 1) == "one worker takes what waits; batches of 8 have the best throughput"
-    assert reason_of(known, 3).startswith("3 workers start out of step")
-    assert reason_of(Standing(policy="paced"), 3).startswith("no batch has been seen yet")
-    assert reason_of(Standing(policy="greedy"), 3) == "an idle worker takes at once whatever waits"
-    assert reason_of(Standing(policy="mine"), 3) == "a policy of your own"
+def test_why_the_policy_does_what_it_does_is_told_by_what_all_have_learned() -> None:
+    stands = [standing(), standing(capacity=200.0)]
+    stands[1].best_batch = 16
+    reports = [report(None, each, name=f"b{place}") for place, each in enumerate(stands)]
+    [model] = seen(*reports, workers=(worker(0), worker(1))).models
+    assert model.policy_reason == (
+        "2 workers start out of step, so that one is free soon; the fuller a batch, the better: up to 16"
+    )

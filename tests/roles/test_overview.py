@@ -4,10 +4,13 @@ installation."""
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from aiohttp import ClientSession
+from benchmarks.browser import Page
+from page_kit import column, looking, shows_what_is_counted, until
 from up_kit import Up, up
 
 from penstock.admin.stream import MOST
@@ -17,6 +20,12 @@ MODEL = f"""{PATIENT}
 [models.embed]
 target = "sim:1ms"
 input = "text"
+"""
+PICKY = """
+def batch(inputs):
+    if "bad" in inputs:
+        raise ValueError("cannot read bad")
+    return inputs
 """
 TOKEN = "a-token-of-at-least-so-many-letters"
 
@@ -52,7 +61,12 @@ def test_its_figures_are_those_of_the_metrics(server: Server) -> None:
     )
     assert model["standing"]["max_batch"] == server.metric("penstock_max_batch_size", model="sim")
     assert model["standing"]["curve"][0][0] == 1
-    assert model["policy_reason"]
+    assert model["policy_reason"].startswith("2 workers start out of step")
+    health = server.health()["models"]["sim"]
+    assert (health["policy"], health["policy_reason"]) == ("paced", model["policy_reason"])
+    [told] = [json.loads(line) for line in server.log_lines() if "policy in force" in line][:1]
+    assert (told["model"], told["policy"]) == ("sim", "paced")
+    assert told["why"].startswith("no batch has been seen yet")
     assert [worker["worker"] for worker in said["workers"]] == ["sim/0", "sim/1"]
 
 
@@ -114,8 +128,12 @@ def test_the_page_needs_no_token_and_what_it_shows_does() -> None:
 
 
 @pytest.fixture(scope="module")
-def installation() -> Iterator[Up]:
-    with up("sim:1ms", gateways=2, batchers=2, workers=2) as installation:
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    folder = tmp_path_factory.mktemp("function")
+    (folder / "picky.py").write_text(PICKY)
+    (folder / "penstock.toml").write_text(f"{PATIENT}[retries]\nbase = '1ms'\n")
+    options = "--config", str(folder / "penstock.toml")
+    with up(f"{folder / 'picky.py'}:batch", *options, gateways=2, batchers=2, workers=2) as installation:
         for number in range(20):
             gateway = f"gateway-{1 + number % 2}"
             answer = installation.ask(gateway, "POST", "/v1/inference", json.dumps({"input": "x"}).encode())
@@ -134,3 +152,42 @@ def test_over_redis_every_process_shows_the_whole_installation(installation: Up,
     assert all(each["told"] for each in said["processes"] if each["role"] != "worker")
     assert said["verdict"]["level"] == "good", said["verdict"]
     assert len(said["workers"]) == 2
+    # The heartbeats bring it a moment later than the overview, which asks all processes anew.
+    assert model["policy_reason"].startswith("2 workers start out of step")
+
+    def health() -> tuple[str, str]:
+        found = installation.admin_of(asked, "/internal/health").json()["models"][model["name"]]
+        return found["policy"], found["policy_reason"]
+
+    eventually(lambda: health() == ("paced", model["policy_reason"]))
+
+
+def test_the_page_of_one_gateway_shows_what_all_processes_count(installation: Up) -> None:
+    """The last one: it has requests that fail, and the tests above count."""
+    made = [name for name in installation.admins if "worker" not in name]
+
+    def ask(number: int, what: str = "x") -> int:
+        body = json.dumps({"input": what}).encode()
+        return installation.ask(f"gateway-{1 + number % 2}", "POST", "/v1/inference", body).status
+
+    def burst() -> None:
+        with ThreadPoolExecutor(8) as askers:
+            assert set(askers.map(ask, range(40))) == {200}
+
+    def pages() -> list[str]:
+        return [installation.admin_of(name, "/metrics").body.decode() for name in made]
+
+    async def body(page: Page) -> None:
+        new, _ = await shows_what_is_counted(page, burst, pages)
+        assert new.served == 40
+        assert await asyncio.to_thread(ask, 1, "bad") == 502  # at the other gateway
+        await until(page, "document.querySelectorAll('#letters tbody tr').length === 1")
+        assert await column(page, "letters", "message") == ["batch raised ValueError"]
+        names = [name.rpartition("-")[0] for name in await column(page, "processes", "process")]
+        assert names == list(installation.admins)
+        figures = "[...document.querySelectorAll('#processes td')].map(cell => cell.innerText)"
+        await until(page, f"{figures}.filter(each => each === 'here').length === 4")
+        assert len(await column(page, "workers", "worker")) == 2
+        await until(page, "document.querySelectorAll('#slow tbody tr').length > 2")
+
+    looking(installation.admins["gateway-1"], body)

@@ -2,13 +2,14 @@
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 from benchmarks.browser import Page, browsing
+from page_kit import column, looking, press, shows_what_is_counted, text, until
 
 from own_ports import free_port
 from server import PATIENT, Server, running
@@ -28,62 +29,6 @@ def batch(inputs):
 """
 TOKEN = "a-token-of-at-least-so-many-letters"
 SIZES = ((390, 844), (1280, 800), (3840, 2160))
-
-
-async def until(page: Page, holds: str) -> None:
-    """Returns once this holds in the page."""
-    await page.evaluate(
-        f"new Promise(done => {{ const look = () => {holds} ? done() : setTimeout(look, 20); look(); }})"
-    )
-
-
-async def text(page: Page, where: str) -> str:
-    found: str = await page.evaluate(f"document.querySelector({where!r}).innerText")
-    return found
-
-
-async def column(page: Page, table: str, name: str) -> list[str]:
-    """The cells of a column, by its heading."""
-    found: list[str] = await page.evaluate(f"""(() => {{
-      const table = document.querySelector('#{table} table');
-      const place = [...table.querySelectorAll('th')].findIndex(head => head.innerText.startsWith('{name}'));
-      return [...table.tBodies[0].rows].map(row => row.cells[place].innerText);
-    }})()""")
-    return found
-
-
-CODES = {"Escape": 27, "Tab": 9}  # what Chromium goes by for keys without a letter
-
-
-async def press(page: Page, key: str) -> None:
-    more: dict[str, object] = {"windowsVirtualKeyCode": CODES[key]} if key in CODES else {"text": key}
-    await page.tell(
-        "Input.dispatchKeyEvent", type="rawKeyDown" if key in CODES else "keyDown", key=key, **more
-    )
-    await page.tell("Input.dispatchKeyEvent", type="keyUp", key=key, **more)
-
-
-def looking(server: Server, body: Callable[[Page], Awaitable[None]]) -> None:
-    """Opens the page, waits until it shows figures, and does the rest. The page must not complain meanwhile, nor
-    ask for anything that is not this server's."""
-
-    async def run() -> None:
-        async with browsing(f"{server.admin_url}/") as page:
-            await page.tell("Log.enable")
-            await page.tell("Runtime.enable")
-            await until(page, "document.querySelector('.link.live') && document.querySelector('#workers td')")
-            await body(page)
-            assert complaints(page) == []
-            assert [url for url in page.requested() if not url.startswith(server.admin_url)] == []
-
-    asyncio.run(run())
-
-
-def complaints(page: Page) -> list[dict[str, Any]]:
-    """What the page has thrown, and what its browser refused it."""
-    thrown = [event["params"] for event in page.events if event["method"] == "Runtime.exceptionThrown"]
-    logged = [event["params"]["entry"] for event in page.events if event["method"] == "Log.entryAdded"]
-    return thrown + [entry for entry in logged if entry["source"] in ("security", "javascript")]
 
 
 def ask(server: Server, model: str, times: int, what: str = "x") -> None:
@@ -127,7 +72,7 @@ def test_its_figures_are_those_of_the_metrics(tmp_path: Path) -> None:
             await until(page, "document.getElementById('letters-said').innerText.startsWith('Forgotten')")
             await until(page, "document.querySelectorAll('#letters tbody tr').length === 0")
 
-        looking(server, body)
+        looking(server.admin_url, body)
         assert server.admin("/internal/dlq").json() == []
 
 
@@ -137,6 +82,46 @@ def server() -> Iterator[Server]:
         ask(server, "embed", 5)
         ask(server, "rank", 1)
         yield server
+
+
+def test_its_rates_and_latencies_are_those_of_the_metrics_too(server: Server) -> None:
+    def burst() -> None:
+        with ThreadPoolExecutor(8) as askers:
+            list(askers.map(lambda _: ask(server, "embed", 5), range(8)))
+
+    async def body(page: Page) -> None:
+        pages = lambda: [server.admin("/metrics").body.decode()]  # noqa: E731
+        new, shown = await shows_what_is_counted(page, burst, pages, fresh=True)
+        assert new.served >= 40
+        # Over how many seconds they are spread only the server knows. Their proportion is that of what is counted.
+        reasons = sum(float(each) for each in shown["reasons"])
+        assert float(shown["served"]) / reasons == pytest.approx(new.served / new.batches, rel=0.05)
+
+    looking(server.admin_url, body)
+
+
+AXIS = "document.querySelector('#chart-requests .u-over').offsetLeft"
+LETTER = "parseFloat(getComputedStyle(document.documentElement).fontSize)"
+
+
+def test_the_charts_are_lettered_as_the_rest_of_the_page_at_every_width(server: Server) -> None:
+    async def body(page: Page) -> None:
+        letters = []
+        for width, height in (*SIZES, *reversed(SIZES)):
+            await page.tell(
+                "Emulation.setDeviceMetricsOverride",
+                width=width,
+                height=height,
+                deviceScaleFactor=1,
+                mobile=False,
+            )
+            # The room beside a chart is as wide as so many of its letters.
+            await until(page, f"Math.abs({AXIS} / {LETTER} - 4.2) < 0.1")
+            letters.append(await page.evaluate(LETTER))
+        assert letters == letters[::-1]
+        assert len(set(letters)) > 1
+
+    looking(server.admin_url, body)
 
 
 def test_it_fits_on_a_telephone_and_on_a_wall_in_the_dark_too(server: Server) -> None:
@@ -155,7 +140,7 @@ def test_it_fits_on_a_telephone_and_on_a_wall_in_the_dark_too(server: Server) ->
             await press(page, "t")
         assert await page.evaluate("document.documentElement.dataset.theme") in ("light", "dark")
 
-    looking(server, body)
+    looking(server.admin_url, body)
 
 
 def test_everything_can_be_done_with_keys(server: Server) -> None:
@@ -183,7 +168,7 @@ def test_everything_can_be_done_with_keys(server: Server) -> None:
         assert await page.evaluate(heading) == "model"
         assert await page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
 
-    looking(server, body)
+    looking(server.admin_url, body)
 
 
 def test_it_survives_a_restart_of_the_server() -> None:
@@ -205,7 +190,7 @@ def test_it_survives_a_restart_of_the_server() -> None:
             rows = "[...document.querySelectorAll('#workers tbody tr')]"
             await until(page, f"{rows}.some(row => row.cells[5].innerText === '3')")
 
-        looking(server, body)
+        looking(server.admin_url, body)
 
 
 def test_the_token_is_asked_for_once_and_is_never_in_an_address() -> None:
@@ -246,4 +231,4 @@ def test_a_page_that_nobody_looks_at_hangs_up_and_calls_again_when_somebody_does
         streams = [url for url in page.requested() if url.endswith("/internal/stream")]
         assert len(streams) == 2
 
-    looking(server, body)
+    looking(server.admin_url, body)

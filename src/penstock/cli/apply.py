@@ -41,6 +41,7 @@ class Process(Struct):
     host: str
     pid: int | None
     name: str = ""
+    admin: str = ""  # its admin plane
 
 
 class Installation(Struct):
@@ -82,14 +83,16 @@ def apply(server: str, file: Path, values: Mapping[KeyPath, object]) -> Iterator
         raise UserMistake(f"cannot write {file}: {error.strerror}") from None
     yield f"{file}: {', '.join(f'{dotted(path)} = {toml(value)}' for path, value in values.items())}"
     own = socket.gethostname()
-    for process in processes:
-        if process.host == own and process.pid:
-            _signal(process.pid)
+    here = [process for process in processes if process.host == own and process.pid]
+    for process in here:
+        assert process.pid is not None
+        _signal(process.pid)
     elsewhere = sorted({process.host for process in processes if process.host != own})
-    yield f"SIGHUP sent to {_count(sum(process.host == own for process in processes))}"
+    yield f"SIGHUP sent to {_count(len(here))}"
     if elsewhere:
         yield f"Processes on {', '.join(elsewhere)} have files of their own: change and signal them there."
-    yield _outcome(server, values)
+    _wait_until_followed([process.admin or server for process in here], values, all_here=not elsewhere)
+    yield "It is in force on this machine." if elsewhere else "It is in force now."
 
 
 def _processes(server: str) -> list[Process]:
@@ -130,21 +133,24 @@ def _signal(pid: int) -> None:
         ) from None
 
 
-def _outcome(server: str, values: Mapping[KeyPath, object]) -> str:
-    """Waits until the server goes by the file, and says so."""
+def _wait_until_followed(admins: Sequence[str], values: Mapping[KeyPath, object], *, all_here: bool) -> None:
+    """Waits until every process that has one of these settings goes by the file. Over Redis only workers have those
+    of a model; batchers follow them. `all_here`: whether some process of this machine must have each setting.
+    Raises UserMistake."""
     wanted = {dotted(path): toml(value) for path, value in values.items()}
     until = time.monotonic() + PATIENCE
     while True:
-        said = convert(ask(server, "/internal/config", option="--from"), InForce)
-        there = {each.key: each.value for each in said.settings if each.key in wanted}
-        if not there:
-            return "The workers have read it, and gateways and batchers follow them."
-        missing = sorted(key for key, value in wanted.items() if there.get(key) != value)
+        said = [convert(ask(admin, "/internal/config", option="--from"), InForce) for admin in admins]
+        rows = [row for each in said for row in each.settings if row.key in wanted]
+        missing = {row.key for row in rows if row.value != wanted[row.key]}
+        if all_here:
+            missing |= wanted.keys() - {row.key for row in rows}
         if not missing:
-            return "It is in force now."
+            return
         if time.monotonic() > until:
             raise UserMistake(
-                f"the server does not go by {', '.join(missing)}: does it read this file? Its log says what it read"
+                f"the server does not go by {', '.join(sorted(missing))}: does it read this file? Its log says what"
+                " it read"
             )
         time.sleep(BETWEEN)
 

@@ -144,7 +144,9 @@ def tune(
     if apply and advice.changes:
         assert server is not None
         assert file is not None
-        for line in put_in_force(server, file, _values(advice, tuned)):
+        values = _values(advice, tuned)
+        refuse_what_cannot_be_applied(tuned.in_force, list(values), file)
+        for line in put_in_force(server, file, values):
             typer.echo(line, err=json)
 
 

@@ -78,6 +78,9 @@ def gather(asked: Asked) -> Tuned:
     name = _only(list(config.models), asked.model)
     curve = _curve(asked, config, name, learned)
     found = learned.get(name)
+    # The configuration has the workers of one process. It refuses to keep all of them back, however many processes
+    # there are.
+    reservable = asked.workers or config.models[name].workers
     config = _with_workers(config, asked, name, found)
     recorded = None if asked.trace is None else read(asked.trace, name if len(config.models) > 1 else None)
     schedule, warmup = _schedule(asked, recorded, found)
@@ -93,7 +96,7 @@ def gather(asked: Asked) -> Tuned:
     sizes = config.models[name].batch_sizes
     space = space_of(
         now,
-        workers=scenario.workers,
+        workers=min(reservable, scenario.workers),
         largest=curve.max_batch,
         longest=curve.seconds(max(curve.max_batch, now.max_batch)),
         patience=scenario.queue_limit,

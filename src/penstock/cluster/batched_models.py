@@ -165,6 +165,8 @@ class BatchedModels:
             late=batcher.wants_abroad(now),
             padded_share=round(batcher.padded_share, 4),
             arrived=self.arrived[batcher.rules.model],
+            policy=batcher.rules.policy,
+            best_batch=batcher.curve.best_size,
         )
 
     def gauges(self) -> dict[str, ModelGauges]:

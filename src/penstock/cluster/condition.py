@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from penstock.cluster.staying import staying
 from penstock.jobs import Slack
+from penstock.policy_reason import policy_reason
 from penstock.ports.registry import Registry
 from penstock.runtime.condition import (
     DEGRADED,
@@ -35,6 +36,9 @@ class ModelHealth(Struct):
     warning_depth: float | None = None
     critical_depth: float | None = None
     max_batch: int = 0
+    best_batch: int = 0  # the size with the best throughput, by the batcher that has met the most sizes
+    policy: str = ""  # when batches go; empty while no batcher has said
+    policy_reason: str = ""  # what that does with these workers, in a sentence
     # Sizes of batches that were run, and the seconds that one is believed to take; by the batcher that has met the
     # most sizes.
     service_curve: list[tuple[float, float]] = []
@@ -182,12 +186,13 @@ def _add_load(model: ModelHealth, said: LoadReport, healthy: int) -> None:
         padded = model.padded_share * rates[0] + said.padded_share * rates[1]
         model.padded_share = round(padded / sum(rates), 4)
     model.queue_depth += said.queue_depth
+    model.policy = said.policy or model.policy
     model.requests_per_second = round(model.requests_per_second + said.requests_per_second, 3)
     if not said.workers_healthy or said.warning_depth is None or said.critical_depth is None:
         return  # nothing is known yet
     model.max_batch = max(model.max_batch, said.max_batch)
     if len(said.service_curve) > len(model.service_curve):
-        model.service_curve = said.service_curve
+        model.service_curve, model.best_batch = said.service_curve, said.best_batch
     change = healthy / said.workers_healthy
     model.capacity_rps = max(model.capacity_rps, round(said.capacity_rps * change, 3))
     model.warning_depth = round((model.warning_depth or 0.0) + said.warning_depth * change, 1)
@@ -206,6 +211,11 @@ def health_of(registry: Registry) -> InstallationHealth:
         model.workers = sum(row.model == name for row in rows)
         model.workers_healthy = healthy[name]
         model.status = condition(model.workers, healthy[name])
+        if model.policy:
+            model.policy_reason = policy_reason(
+                model.policy, seen=bool(model.service_curve), workers=healthy[name],
+                best_batch=model.best_batch, max_batch=model.max_batch,
+            )  # fmt: skip
         model.largest_fitting = {
             row.worker: row.largest_fitting
             for row in rows

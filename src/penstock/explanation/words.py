@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 REASONS = {  # why a batch was sent, as the end of a sentence
-    "full": "because it was as large as a batch may be",
+    "full": "because more requests in one batch did not fit, or did not pay by what was learned",
     "due": "because its turn had come: the pace, or the longest wait",
     "idle": "because workers were free and waiting would have bought nothing",
     "deadline": "because a member would have missed its deadline otherwise",

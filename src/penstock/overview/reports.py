@@ -28,6 +28,7 @@ class Standing(Struct):
     max_batch: int = 0
     policy: str = ""
     retry_budget: float = 1.0  # the part of the retry budget that is left
+    policy_reason: str = ""  # what the policy does with the workers that this process knows, in a sentence
 
 
 class Promise(Struct):

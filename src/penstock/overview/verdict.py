@@ -21,12 +21,13 @@ from penstock.overview.overview import NOT_ASKED, Level, ModelLook, ProcessLook,
 
 FAILING = 0.01  # the part of the requests above which failures, or refusals, are what matters
 NEAR = 0.9  # the part of the capacity above which little is left
+EXPIRED = "DEADLINE_EXCEEDED"
 LAST = 99  # the number of the finding that matters least
 SLACK = 0.8  # the part of an objective, or of the longest wait, above which little is left
 _ORDER: tuple[Level, ...] = ("bad", "warning", "good")
 # What to do about failures, by their code.
 _ADVICE = {
-    "DEADLINE_EXCEEDED": "Requests expire: add workers, or give them more time (timeouts.timeout).",
+    EXPIRED: "Requests expire: add workers, or give them more time (timeouts.timeout).",
     "BACKEND_CRASHED": "The function's process dies: look at the last error of its workers, and at their log.",
     "BACKEND_TIMEOUT": "Batches take longer than they may: look at the workers, or raise timeouts.processing.",
     "BACKEND_UNAVAILABLE": "The endpoint cannot be reached: look at the last error of its workers.",
@@ -100,9 +101,13 @@ def _failing(model: ModelLook) -> Iterator[Finding]:
             if code in _ADVICE or code.startswith("BACKEND_")
         }
         code = max(codes, key=lambda each: codes[each], default="")
+        part, used = _percent(failed / (failed + served)), utilization(model.figures)
+        if code == EXPIRED and used is not None and used > 1.0:
+            yield "bad", f"Overloaded: {used:.1f} × capacity; {part} of the requests expire.", "Add workers."
+            return
         said = f", most with {code}" if code else ""
         advice = _ADVICE.get(code, "Look at the last error of the workers, and at the dead letters.")
-        yield "bad", f"{_percent(failed / (failed + served))} of the requests fail{said}.", advice
+        yield "bad", f"{part} of the requests fail{said}.", advice
 
 
 def _refusing(model: ModelLook) -> Iterator[Finding]:

@@ -9,9 +9,9 @@ from penstock.overview.counts import Counts, added
 from penstock.overview.diary import STEP
 from penstock.overview.figures import SHORTEST, Figures, figures_of
 from penstock.overview.overview import ModelLook, Overview, Past, ProcessLook, WorkerLook
-from penstock.overview.policies import reason_of
 from penstock.overview.reports import ModelReport, Moment, Promise, Report, Standing, Step
 from penstock.overview.verdict import verdict_of
+from penstock.policy_reason import policy_reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,10 @@ def _model(name: str, told: Sequence[tuple[ModelReport, float]], workers: Sequen
         workers=len(own),
         healthy=healthy,
         standing=standing,
-        policy_reason=reason_of(standing, healthy),
+        policy_reason=policy_reason(
+            standing.policy, seen=bool(standing.curve), workers=healthy,
+            best_batch=standing.best_batch, max_batch=standing.max_batch,
+        ),
         promise=_strictest([model.promise for model, _ in told if model.promise is not None]),
     )  # fmt: skip
 

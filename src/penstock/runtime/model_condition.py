@@ -12,6 +12,7 @@ from penstock.core.capacity import CapacityRules, depth_limits, fleet_capacity, 
 from penstock.core.fleet import Worker
 from penstock.core.forecast import expected_wait
 from penstock.gauges import BatchingGauges, ModelGauges
+from penstock.policy_reason import policy_reason
 
 STATES = ("idle", "busy", "resting", "loading", "offline")
 
@@ -39,6 +40,18 @@ def capacity_health(batcher: Batcher, rules: CapacityRules) -> CapacityHealth:
         "max_batch": batcher.curve.limit,
         "service_curve": [(round(size, 1), round(seconds, 6)) for size, seconds in batcher.curve.points],
     }
+
+
+def reason_of(batcher: Batcher) -> str:
+    """Returns what the model's policy does now, in a sentence."""
+    curve, rules = batcher.curve, batcher.rules
+    return policy_reason(
+        rules.policy,
+        seen=curve.samples > 0,
+        workers=batcher.fleet.everywhere,
+        best_batch=curve.best_size,
+        max_batch=rules.max_batch,
+    )
 
 
 def utilization_of(batcher: Batcher, now: float) -> float:
@@ -80,6 +93,7 @@ def batching_gauges(
         best_batch=curve.best_size,
         max_batch=batcher.rules.max_batch,
         policy=batcher.rules.policy,
+        policy_reason=reason_of(batcher),
         arrivals=batcher.rate(now),
         curve=curve_points(batcher),
         refused=dict(zip(tiers, batcher.refused, strict=True)),

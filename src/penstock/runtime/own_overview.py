@@ -1,7 +1,8 @@
 """What an operator sees of a process and, over a bus, of all of them. Each process has an `OwnOverview`
 (`roles/process.py` puts it together); the admin plane asks it.
 
-It keeps the diary of the process, a step every ten seconds. Everything else happens only while somebody looks.
+It keeps the diary of the process, a step every ten seconds, and logs then which policy is in force, if that or its
+reason has changed. Everything else happens only while somebody looks.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from penstock.overview.reports import ModelReport, Report, Sample
 from penstock.overview.view import Looker, overview_of, past_of
 from penstock.ports import Clock
 from penstock.runtime.condition import WorkerRow
+from penstock.runtime.policy_log import PolicyLog
 
 LATER = 0.05  # seconds after the end of a step, so that it is never noted before
 
@@ -73,15 +75,18 @@ class OwnOverview:
         self._not_ready, self._sample, self._around = not_ready, sample, around
         self._clock, self._wall_clock = clock, wall_clock
         self._diary = Diary(clock())
+        self._policies = PolicyLog()
 
     # ---- this process --------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Keep the diary. Steps end when the clock shows whole tens of seconds, so that those of all processes
         belong together."""
+        self._policies.look(self._sample().standings, self._clock())
         while True:
             await asyncio.sleep(STEP - self._wall_clock() % STEP + LATER)
             sample = self._sample()
+            self._policies.look(sample.standings, self._clock())
             self._diary.note(sample.counts, sample.standings, self._clock(), self._wall_clock())
 
     def report(self, *, hour: bool) -> Report:

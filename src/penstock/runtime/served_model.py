@@ -23,7 +23,13 @@ from penstock.runtime.condition import (
     row_here,
     takes_bytes,
 )
-from penstock.runtime.model_condition import capacity_health, model_gauges, state_of, utilization_of
+from penstock.runtime.model_condition import (
+    capacity_health,
+    model_gauges,
+    reason_of,
+    state_of,
+    utilization_of,
+)
 from penstock.runtime.pump import Pump
 from penstock.runtime.slot import Slot
 from penstock.words.heartbeats import SlotReport
@@ -96,6 +102,8 @@ class ServedModel:
             "gpu_utilization": round(utilization_of(self.batcher, now), 4),
             "queue_depth": self.batcher.waiting,
             "requests_per_second": round(self.batcher.rate(now), 3),
+            "policy": self.batcher.rules.policy,
+            "policy_reason": reason_of(self.batcher),
             **capacity_health(self.batcher, self._capacity),
             "workers_healthy": fleet.healthy,
             "workers": len(fleet.workers),

@@ -53,6 +53,8 @@ class LoadReport(Struct, kw_only=True):
     arrived: Count = 0  # requests that came to this batcher since its start, refused ones included
     # Sizes of batches that were run, and the seconds that one is believed to take.
     service_curve: list[tuple[Finite, Finite]] = []
+    policy: str = ""  # when its batches go; an older batcher does not say
+    best_batch: Count = 0  # the size with the best throughput
 
 
 class BatcherHeartbeat(Heartbeat, kw_only=True):

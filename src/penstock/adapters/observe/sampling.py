@@ -86,6 +86,7 @@ def _standing(model: ModelGauges, batching: BatchingGauges) -> Standing:
         best_batch=batching.best_batch,
         max_batch=batching.max_batch,
         policy=batching.policy,
+        policy_reason=batching.policy_reason,
         retry_budget=round(batching.retry_budget, 3),
     )
 

@@ -3,6 +3,7 @@
 import { element, write } from "./words.js";
 
 const WHOLE = [1, 2, 5].flatMap((step) => [0, 1, 2, 3, 4, 5, 6].map((power) => step * 10 ** power)).sort((a, b) => a - b);
+const letter = () => parseFloat(getComputedStyle(document.documentElement).fontSize); // pixels; it follows the width
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 export class Chart {
@@ -40,7 +41,9 @@ export class Chart {
 
   make(lines) {
     this.plot?.destroy();
-    const text = colour("--soft"), grid = colour("--grid"), size = parseFloat(getComputedStyle(document.documentElement).fontSize);
+    this.lines = lines;
+    this.letter = letter();
+    const text = colour("--soft"), grid = colour("--grid"), size = this.letter;
     const font = `${Math.round(0.75 * size)}px system-ui, sans-serif`;
     const axis = { stroke: text, font, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1, size: 4 } };
     const format = this.format;
@@ -90,7 +93,12 @@ export class Chart {
   resize() {
     if (!this.plot) return;
     const size = this.size();
-    if (size.width !== this.plot.width || size.height !== this.plot.height) this.plot.setSize(size);
+    if (letter() !== this.letter) {
+      this.make(this.lines);
+      this.tell(null);
+    } else if (size.width !== this.plot.width || size.height !== this.plot.height) {
+      this.plot.setSize(size);
+    }
   }
 }
 

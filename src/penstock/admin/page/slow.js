@@ -28,7 +28,7 @@ const table = new Table(section.querySelector(".scroll"), [
 ], (row) => row.request_id, "No request has ended yet.");
 
 function timeline(cell, row) {
-  const parts = partsOf(row.timeline_ms ?? {});
+  const parts = partsOf(row.timeline_ms ?? {}, stayedInQueue(row));
   const words = parts.map(([, length, , what]) => `${what}: ${milliseconds(length)}`).join(", ");
   if (cell.dataset.drawn === `${words} ${longest}`) return;
   cell.dataset.drawn = `${words} ${longest}`;
@@ -45,9 +45,11 @@ function timeline(cell, row) {
 
 // The parts of a timeline: where each begins, how long it is, its colour and its name. Moments that nobody knows are
 // skipped: the part before reaches to the next one that is known.
-function partsOf(moments) {
-  if (moments.started == null && moments.sealed == null)
-    return moments.answered == null ? [] : [[0, moments.answered, "--c7", "in all, several tries or none"]];
+function partsOf(moments, queued) {
+  if (moments.started == null && moments.sealed == null) {
+    const [colour, what] = queued ? ["--c2", "waited in the queue"] : ["--c7", "in all, several tries or none"];
+    return moments.answered == null ? [] : [[0, moments.answered, colour, what]];
+  }
   const parts = [];
   let begin = 0;
   for (const [, until, colour, what] of PARTS) {
@@ -58,6 +60,9 @@ function partsOf(moments) {
   }
   return parts;
 }
+
+// Whether it was never in a batch: it expired before its whole time was over, so it was the queue's that was.
+const stayedInQueue = (row) => row.status === "EXPIRED" && !row.attempts && row.queue_limit_ms != null && row.latency_ms < row.time_limit_ms;
 
 let looked = -EVERY;
 export async function look(now, model) {
