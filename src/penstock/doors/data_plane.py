@@ -136,8 +136,8 @@ class DataPlane:
                     identity = doorman.recall(head.authorization)
                 identity = identity or doorman.identify(head.credentials)
             ask = door.read_one(body)
-            if ask is None:
-                asks = self._checked(at_once(door.read(body, NO_HEADERS)))
+            if ask is None or isinstance(ask, Call):
+                asks = ask or self._checked(at_once(door.read(body, NO_HEADERS)))
                 self._sign(asks, identity, head.headers)
                 self._submit(caller, door, asks, Media.JSON)
                 return
@@ -249,7 +249,7 @@ class DataPlane:
     def _read(self, door: AskingDoor, letter: Letter) -> Sequence[Ask]:
         """Read a small body, at once."""
         if letter.media is Media.JSON and (ask := door.read_one(letter.body)) is not None:
-            return [ask]
+            return ask if isinstance(ask, Call) else [ask]
         return self._checked(at_once(door.read_letter(letter)))
 
     def _checked(self, asks: Sequence[Ask]) -> Sequence[Ask]:
