@@ -27,8 +27,9 @@ LEAST = 0.8  # of the native door's requests a second
 NATIVE, BASE64, FLOAT = "native", "base64", "float"
 PATHS = {NATIVE: "/v1/inference", BASE64: "/v1/embeddings", FLOAT: "/v1/embeddings"}
 SIZES = (384, 1024)  # numbers of a vector: small models of sentences have 384, large ones 1,024
-# Of all-MiniLM-L6-v2, bge-small, e5-small and others that are served where so many requests come. A larger vector is
-# a matter of its numbers, which the native door sends as they are, and base64 has to read and pack.
+# The size that decides. It is that of all-MiniLM-L6-v2, bge-small, e5-small and others that are fast enough for so
+# many requests. The native door sends numbers as they are, and base64 has to read and pack each of them, so that
+# with larger vectors a request costs more there.
 PROMISED = 384
 TEXT = "A small text, of which an embedding is wanted."
 WARM_UP_SECONDS = 2  # not counted
@@ -139,9 +140,9 @@ def figure(rounds: Mapping[int, Sequence[Round]], connections: int) -> Figure:
     return Figure(
         title="OpenAI's embeddings of one string",
         method=(
-            f"A short text in, vectors of {' and '.join(f'{size:,}' for size in rounds)} numbers out, batches of up "
-            f"to 64, wrk with {connections} connections; {len(rounds[PROMISED])} rounds on one server; medians. "
-            f"What is promised is promised for {PROMISED} numbers."
+            f"A short text in, vectors of {' and '.join(f'{size:,}' for size in rounds)} numbers out, batches of "
+            f"up to 64, wrk with {connections} connections; {len(rounds[PROMISED])} rounds on one server; medians. "
+            f"The promise is for vectors of {PROMISED} numbers."
         ),
         tables=[
             markdown_table(["numbers, path", "requests/s", "× native", "µs of CPU a request", "errors"], rows)

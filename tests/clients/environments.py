@@ -16,13 +16,14 @@ from benchmarks.peers.roster import TRITON
 HERE = Path(__file__).parent
 ENVIRONMENTS = HERE.parents[1] / ".clients"
 LONGEST = 600.0  # seconds: the bound of a failure
-# By name, the pins and the interpreter of environments that are made as the benchmarks make them.
-ELSEWHERE = {TRITON.name: (REQUIREMENTS / f"{TRITON.requirements}.txt", TRITON.interpreter)}
+# By name, the interpreter of those that another than ours must make, with the pins of the benchmarks.
+OF_PEERS = {TRITON.requirements: TRITON.interpreter}
 
 
 def python_of(name: str) -> Path:
     """The interpreter of an environment, which is made if it is missing or if its pins have changed."""
-    pins, interpreter = ELSEWHERE.get(name, (HERE / "requirements" / f"{name}.txt", sys.executable))
+    pins = (REQUIREMENTS if name in OF_PEERS else HERE / "requirements") / f"{name}.txt"
+    interpreter = OF_PEERS.get(name, sys.executable)
     folder = ENVIRONMENTS / name
     made_from = folder / "made-from.txt"
     if not made_from.is_file() or made_from.read_text() != pins.read_text():
