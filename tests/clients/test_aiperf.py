@@ -13,7 +13,7 @@ from penstock import Output
 def embed(texts):
     return [Output([len(text), 0.5], tokens_used=len(text)) for text in texts]
 
-def complete(texts, max_tokens):
+def complete(texts, max_tokens=0):
     return [Output("x" * max_tokens, tokens_used=max_tokens) for text in texts]
 """
 CONFIG = f"""{PATIENT}
