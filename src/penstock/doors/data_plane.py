@@ -136,11 +136,14 @@ class DataPlane:
                     identity = doorman.recall(head.authorization)
                 identity = identity or doorman.identify(head.credentials)
             ask = door.read_one(body)
-            if ask is None or isinstance(ask, Call):
-                asks = ask or self._checked(at_once(door.read(body, NO_HEADERS)))
+            if ask is None:
+                asks = self._checked(at_once(door.read(body, NO_HEADERS)))
                 self._sign(asks, identity, head.headers)
                 self._submit(caller, door, asks, Media.JSON)
                 return
+            render = door.render
+            if isinstance(ask, Call):
+                render, [ask] = door.render_of(ask, Media.JSON), ask
             if identity is not None:  # the same as `_sign` and `_submit` do, without their calls
                 ask.identity = identity
             if head.request_id is not None:
@@ -149,10 +152,10 @@ class DataPlane:
                 ask.traceparent = head.traceparent.decode()
                 if head.tracestate is not None:
                     ask.tracestate = head.tracestate.decode()
-            if self._asynchronous:
+            if self._asynchronous and door.tasks is not BecomesTask.NEVER:
                 self._submit(caller, door, [ask], Media.JSON)
                 return
-            caller.render = door.render
+            caller.render = render
             caller.leaving = self._gateway.submit(ask, caller)
         except KeysWanted:
             self.handle(caller, POST, head.url, head.headers, body)
