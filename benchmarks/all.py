@@ -34,6 +34,7 @@ from benchmarks import (
     scraping,
     simulator,
     tensors,
+    tracing,
     waiting,
     websocket,
 )
@@ -58,6 +59,7 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
     ledger.NAME: ledger.main,
     everything_on.NAME: everything_on.main,
     scraping.NAME: scraping.main,
+    tracing.NAME: tracing.main,
     websocket.NAME: websocket.main,
     openai_door.NAME: openai_door.main,
     grpc_unary.NAME: grpc_unary.main,
@@ -84,6 +86,7 @@ WHOLE_SECONDS = (  # wrk and h2load know no others
     redis_scaling.NAME,
     scraping.NAME,
     tensors.NAME,
+    tracing.NAME,
     websocket.NAME,
 )
 

@@ -77,8 +77,11 @@ def installation(
     `prepare` puts into the store what must be there before the first process starts.
     """
     with contextlib.ExitStack() as held:
-        cluster = layout.primaries > 1
-        store = held.enter_context(valkey_cluster(layout.primaries) if cluster else valkey())
+        store: Valkey | ValkeyCluster
+        if layout.primaries > 1:
+            store = held.enter_context(valkey_cluster(layout.primaries))
+        else:
+            store = held.enter_context(valkey())
         prepare(store)
         common = ["--redis", store.url, "--admin-port", "0", "--log-level", "warning"]
         if layout.config:

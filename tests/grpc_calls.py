@@ -37,8 +37,8 @@ INFER, STREAM = f"/{NATIVE}/Infer", f"/{NATIVE}/InferStream"
 
 
 def address_of(server: Server) -> str:
-    """Where the server speaks gRPC."""
-    found = re.search(r"grpcs?://(\S+)", "\n".join(server.banner))
+    """Where the server speaks gRPC: an address without the name of a model, which a target has."""
+    found = re.search(r"grpcs?://(\S+:\d+)(?!\S)", "\n".join(server.banner))
     assert found is not None, server.banner
     return found[1]
 

@@ -132,6 +132,9 @@ class Traced(Struct, eq=False):
 
     traceparent: str  # the traceparent that is handed on with the batch
     tracestate: str | None  # the tracestate of the member whose trace it is
+    # The status with which the batch's endpoint answered, as its protocol has it; None: there was no answer yet.
+    # The backend writes it here, since nobody but a tracer asks for it.
+    status: int | None = None
 
 
 @dataclass(slots=True, eq=False)

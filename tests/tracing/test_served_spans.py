@@ -1,16 +1,21 @@
 """What a server tells of requests in its spans: of all that end, also by a refusal, and never what is theirs."""
 
+import asyncio
 import socket
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
+import grpc
 import pytest
 from tracing_kit import PARENT, SPAN, TRACE, keeping, noting
 from up_kit import Started, started
 
-from server import BANNER, PATIENT, call, eventually, held, running
+from grpc_calls import asked, channel_to, infer, stream
+from grpc_kit import Service, refusing, response_to, serving
+from server import BANNER, HUNG, PATIENT, call, eventually, held, running
 from trace_receiver import Seen
 
 UNSAMPLED = PARENT[:-2] + "00"
@@ -96,6 +101,7 @@ def test_what_is_traced_and_what_the_endpoint_is_told(
         ours = parent is not None and parent.startswith(f"00-{TRACE}")
         assert (served.trace == TRACE, served.parent) == (ours, SPAN if ours else "")
         assert state == ("vendor=1" if ours else None)
+        assert run.attributes["http.response.status_code"] == 200
     else:
         assert called == told
         assert state == (None if told is None else "vendor=1")
@@ -110,13 +116,19 @@ def test_requests_that_are_refused_or_fail_say_why(tmp_path: Path) -> None:
             assert server.get("/docs").status == 200
             assert server.get("/nowhere").status == 404
             assert server.get("/v1/result/none").status == 404
+            assert call(server.url, "PROPFIND", "/v1/inference").status == 405
         spans = receiver.spans()
+    strange = one(spans, "HTTP /v1/inference")
+    assert strange.attributes["http.request.method"] == "_OTHER"
+    assert strange.attributes["http.request.method_original"] == "PROPFIND"
+    assert all("penstock.request_id" in span.attributes for span in spans)
     assert sorted(
         (span.name, span.attributes["http.response.status_code"], span.attributes["error.type"], span.failed)
         for span in spans
     ) == [
         ("GET /v1/inference", 405, "METHOD_NOT_ALLOWED", False),
         ("GET /v1/result/{task_id}", 404, "NOT_FOUND", False),
+        ("HTTP /v1/inference", 405, "METHOD_NOT_ALLOWED", False),
         ("POST /v1/inference", 400, "MALFORMED_REQUEST", False),
         ("POST /v1/inference", 404, "NOT_FOUND", False),
         ("POST /v1/inference", 422, "UNACCEPTABLE", False),
@@ -172,6 +184,59 @@ def test_spans_hold_nothing_of_what_clients_and_endpoints_say() -> None:
         assert receiver.taken
         assert receiver.heads[0]["Authorization"] == CANARY
     assert not any(CANARY.encode() in body for body in receiver.taken)
+
+
+def test_calls_of_grpc_and_runs_at_an_endpoint_of_grpc_say_so_in_the_words_of_rpc() -> None:
+    async def shout(request: Any, context: Any) -> Any:
+        texts = list(request.inputs[0].contents.bytes_contents)
+        if b"bad" in texts:
+            return await refusing(grpc.StatusCode.INVALID_ARGUMENT)(request, context)
+        return response_to(request, [text.upper() for text in texts])
+
+    def use(target: str) -> None:
+        config = config_of(receiver.url, target, "[retries]\nattempts = 1\n")
+        with running(None, "--grpc-port", "0", config=config) as server, channel_to(server) as channel:
+            trace = (("traceparent", PARENT), ("x-request-id", "mine"))
+            assert infer(channel, trace, text="a").text == "A"
+            with pytest.raises(grpc.RpcError, match="NOT_FOUND"):
+                infer(channel, text="a", model="no")
+            said = (asked(id=text, text=text) for text in ("good", "bad"))
+            answers = {each.id: each for each in stream(channel)(said, timeout=HUNG)}
+            assert answers["good"].answer.text == "GOOD"
+            assert answers["bad"].error.code == "BACKEND_FAILED"
+
+    async def serve() -> None:
+        async with serving(Service(shout)) as target:
+            await asyncio.to_thread(use, target)
+
+    with keeping() as receiver:
+        asyncio.run(serve())
+        spans = receiver.spans()
+    calls, messages = (
+        [span for span in spans if span.name == f"penstock.v1.Inference/{name}"]
+        for name in ("Infer", "InferStream")
+    )
+    assert {span.kind for span in (*calls, *messages)} == {"SERVER"}
+    good, unknown = calls
+    assert (good.trace, good.parent) == (TRACE, SPAN)
+    assert good.attributes == {
+        "rpc.system": "grpc", "rpc.service": "penstock.v1.Inference", "rpc.method": "Infer",
+        "rpc.grpc.status_code": 0, "penstock.request_id": "mine", "penstock.model": "m",
+        "penstock.tier": "paid",  "penstock.cached": False,
+        "penstock.batch.size": 1,
+    }  # fmt: skip
+    assert (unknown.attributes["rpc.grpc.status_code"], unknown.failed) == (5, False)
+    assert unknown.attributes["error.type"] == "NOT_FOUND"
+    assert not any(name.startswith(("http.", "url.")) for name in unknown.attributes)
+    ended = {
+        span.attributes["penstock.request_id"]: (
+            span.attributes["rpc.grpc.status_code"], span.attributes.get("error.type"), span.failed
+        )
+        for span in messages
+    }  # fmt: skip
+    assert ended == {"good": (0, None, False), "bad": (13, "BACKEND_FAILED", True)}
+    runs = [span for span in spans if span.name == "run m"]
+    assert {run.attributes["rpc.grpc.status_code"]: run.failed for run in runs} == {0: False, 3: True}
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,7 @@ def test_a_poisoned_batch_shows_its_halves_and_who_was_to_blame(
         assert {*batch.links} <= waits
         (run,) = [run for run in named(spans, "run pairs") if run.parent == batch.id]
         assert run.failed == batch.failed
+        assert run.attributes["http.response.status_code"] == (500 if run.failed else 200)
         assert run.start >= whole.start
     assert [called for _, called, _ in endpoint.calls] == [
         f"00-{trace}-{run.id}-01" for run in named(spans, "run pairs")

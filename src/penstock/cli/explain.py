@@ -1,5 +1,6 @@
 """`penstock explain ID`: what happened to one request, and what more time would have changed. It collects the facts
-from a server's admin plane, its dead letters and the ledger; `explanation/` makes sentences of them."""
+from a server's admin plane, its dead letters and the ledger, or from a file of traces; `explanation/` makes
+sentences of them."""
 
 import json
 from collections.abc import Callable
@@ -16,8 +17,10 @@ from penstock.cli.ask_admin import USUAL, Admin, NoAdminPlane, find
 from penstock.cli.options import ConfigFile, seconds_of
 from penstock.cli.requests import Ledger
 from penstock.cli.roles import settings_of
+from penstock.cli.trace_file import TraceFile
 from penstock.errors import UserMistake
 from penstock.explanation.facts import Facts, of_admin_plane, of_dead_letter, of_ledger
+from penstock.explanation.from_trace import of_trace
 from penstock.explanation.more_time import more_time
 from penstock.explanation.story import Step, headline, story
 from penstock.roles.ledger import look_up
@@ -31,6 +34,11 @@ NOT_FOUND = (
     " all that ended: ledger.url in penstock.toml, or --ledger URL"
 )
 
+NOT_IN_FILE = (
+    "no span with penstock.request_id {!r} is in {}: the request was not traced (tracing.ratio), or its spans are"
+    " in another file"
+)
+
 
 def explain(
     request_id: Annotated[
@@ -42,6 +50,15 @@ def explain(
         str, typer.Option("--more", help="What if its time limit had been longer by this?")
     ] = "100ms",
     ledger: Ledger = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace",
+            metavar="FILE",
+            show_default=False,
+            help="Ask no server: its spans are in this file, OTLP in JSON from a collector.",
+        ),
+    ] = None,
     config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> int:
@@ -50,9 +67,14 @@ def explain(
     Over Redis ask any gateway.
 
     Example: penstock explain b7d04b76b75d1 --more 250ms
+
+    Long afterwards: penstock explain b7d04b76b75d1 --trace traces.jsonl
     """
     longer = seconds_of(more, "--more") * 1e3
-    facts, source = _look_everywhere(request_id, admin, tenant, lambda: _ledger_url(ledger, config))
+    if trace is not None:
+        facts, source = _look_into(trace, request_id)
+    else:
+        facts, source = _look_everywhere(request_id, admin, tenant, lambda: _ledger_url(ledger, config))
     if as_json:
         said = {
             "source": source,
@@ -86,6 +108,14 @@ def _when(facts: Facts, source: str) -> str:
     ]
     known.append(f"at {facts.gateway}" if facts.gateway else "")
     return ", ".join([*filter(None, known), f"as {source} tells"])
+
+
+def _look_into(file: Path, request_id: str) -> tuple[Facts, str]:
+    """Returns what a file of traces tells of a request, and the file's name. Raises UserMistake."""
+    facts = of_trace(request_id, TraceFile(file).holding)
+    if facts is None:
+        raise UserMistake(NOT_IN_FILE.format(request_id, file))
+    return facts, str(file)
 
 
 def _look_everywhere(

@@ -6,8 +6,8 @@ the gateway answers it.
     {"cancel": 1}                            ──►  {"id": 1, "error": "CANCELLED", …}, unless it was answered
     {"authorization": "Bearer pk_…"}         who asks from now on
 
-Each ask is let in, charged and counted as one that comes by itself. A message that needs much looking at waits for
-its turn with the large bodies of all others, and its connection waits with it.
+Each ask is let in, charged, counted and traced as one that comes by itself. A message that needs much looking at
+waits for its turn with the large bodies of all others, and its connection waits with it.
 """
 
 import asyncio
@@ -16,8 +16,9 @@ from typing import Any
 
 import msgspec
 
+from penstock.doors.ask_traces import LEFT, AskTrace, AskTraces
 from penstock.doors.door import Inside
-from penstock.doors.every_answer import failed
+from penstock.doors.every_answer import failed, status_of
 from penstock.doors.inputs import BACKSLASH, DELETE, QUOTE, decode, inputs_of
 from penstock.doors.large import LARGE
 from penstock.doors.native import around_output
@@ -31,6 +32,7 @@ from penstock.doors.stream_message import (
     check_ask,
     decode_message,
     id_in,
+    in_words,
     name_of,
     read_in_steps,
 )
@@ -61,6 +63,7 @@ class Question(msgspec.Struct, eq=False):
 
     conversation: "Conversation"
     id: bytes  # the client's own, as it was written
+    trace: AskTrace | None
     waiting: Waiting | None = None
 
     def reply(self, reply: Reply) -> None:
@@ -76,8 +79,10 @@ class Conversation:
         reception: Reception,
         credentials: Headers,
         identity: Identity | None,
+        traces: AskTraces,
     ) -> None:
-        """`credentials`: who asks, as header fields; empty if the client has not said it, or need not."""
+        """`credentials`: who asks, as header fields; empty if the client has not said it, or need not. `traces`:
+        begins the trace of each ask."""
         self._gateway = inside.gateway
         self._clock = inside.gateway.clock
         self._kinds = inside.gateway.kinds
@@ -87,6 +92,7 @@ class Conversation:
         self._doorman = reception.doorman
         self._credentials = credentials
         self._identity = identity  # as of the last ask
+        self._traces = traces
         # Whether the client has said at any time who asks. Until then next to nothing is read.
         self._was_introduced = self.is_introduced
         self._wire: Wire | None = None
@@ -126,9 +132,10 @@ class Conversation:
         for question in questions.values():
             if question.waiting is not None:
                 question.waiting.left()
+            if question.trace is not None:
+                question.trace.ended(0, LEFT)
 
     def hear(self, message: bytes, *, text: bool) -> None:
-        name = NOBODY
         try:
             if not self.is_introduced:
                 self._hear_introduction(message)
@@ -143,6 +150,12 @@ class Conversation:
             if not said.input:
                 self._hear_other(said)
                 return
+        except Exception as exc:
+            self._refuse(id_in(message), in_words(message, exc), self._traces.begin())
+            return
+        trace = self._trace_of(said)
+        name = NOBODY
+        try:
             name = name_of(said.id)
             usual = said.client_id is None and said.timeout_ms is None and not said.parameters
             payload = bytes(said.input)
@@ -155,14 +168,19 @@ class Conversation:
                 and DELETE not in payload
                 and said.model in self._kinds
             ):
-                self._pose(name, Ask(payload, said.model))
+                self._pose(name, Ask(payload, said.model), trace)
                 return
             check_ask(said)
-            self._pose(name, asked(said, self._inputs.check(payload, said.model, ascii_only=ascii_only)))
-        except (msgspec.MsgspecError, RecursionError):
-            self._refuse_unread(message)
+            ask = asked(said, self._inputs.check(payload, said.model, ascii_only=ascii_only))
+            self._pose(name, ask, trace)
         except Exception as exc:
-            self._refuse(name if name is not NOBODY else id_in(message), exc)
+            self._refuse(name if name is not NOBODY else id_in(message), in_words(message, exc), trace)
+
+    def _trace_of(self, said: Message, since: float | None = None) -> AskTrace | None:
+        """Begin the trace of an ask. `since`: when its message came, if that was a while ago."""
+        if self._traces.any or said.traceparent is not None:
+            return self._traces.begin(said.traceparent, said.tracestate, since)
+        return None
 
     # ---- messages that are no usual asks -----------------------------------------------------------------
 
@@ -186,7 +204,7 @@ class Conversation:
         except Exception as exc:
             # Why its form is wrong, a stranger need not know.
             refusal = exc if isinstance(exc, Unauthorized) else Unauthorized(INTRODUCE)
-            self._refuse(id_in(message) if self._was_introduced else NOBODY, refusal)
+            self._refuse(id_in(message) if self._was_introduced else NOBODY, refusal, None)
             if not self._was_introduced:
                 self._hang_up(refusal)
             return
@@ -201,24 +219,33 @@ class Conversation:
             self._identity = await self._reception.identify(credentials)
             self._credentials, self._was_introduced = credentials, True
         except Exception as exc:
-            self._refuse(NOBODY, exc, credentials)
+            self._refuse(NOBODY, exc, None, credentials)
             self._hang_up(exc)
 
     async def _hear_slowly(self, message: bytes) -> None:
         """Take a large message, when it is its turn."""
-        name = NOBODY
+        came, name = self._clock(), NOBODY
         try:
             said, ascii_only = await self._reception.look(self._identity, read_in_steps(message))
             if not said.input:
                 self._hear_other(said)
                 return
+        except Exception as exc:
+            self._refuse(id_in(message), exc, self._traces.begin(since=came))
+            return
+        trace = self._trace_of(said, came)
+        try:
             name = name_of(said.id)
             check_ask(said)
             steps = self._inputs.check_in_steps(bytes(said.input), said.model, ascii_only=ascii_only)
             payload = await self._reception.look(self._identity, steps)
-            self._pose(name, asked(said, payload))
+            self._pose(name, asked(said, payload), trace)
+        except asyncio.CancelledError:
+            if trace is not None:
+                trace.ended(0, LEFT)
+            raise
         except Exception as exc:
-            self._refuse(name if name is not NOBODY else id_in(message), exc)
+            self._refuse(name if name is not NOBODY else id_in(message), exc, trace)
 
     def _do(self, work: "Coroutine[Any, Any, None]") -> None:
         """Hear nothing more until this is done."""
@@ -234,22 +261,26 @@ class Conversation:
 
     # ---- asks --------------------------------------------------------------------------------------------
 
-    def _pose(self, name: bytes, ask: Ask) -> None:
+    def _pose(self, name: bytes, ask: Ask, trace: AskTrace | None) -> None:
         """Let an ask in, or raise why not."""
         if self._doorman is not None:
             try:
                 ask.identity = self._identity = self._identify()
             except KeysWanted:
-                self._do(self._pose_slowly(name, ask))
+                self._do(self._pose_slowly(name, ask, trace))
                 return
-        self._submit(name, ask)
+        self._submit(name, ask, trace)
 
-    async def _pose_slowly(self, name: bytes, ask: Ask) -> None:
+    async def _pose_slowly(self, name: bytes, ask: Ask, trace: AskTrace | None) -> None:
         try:
             ask.identity = self._identity = await self._reception.identify(self._credentials)
-            self._submit(name, ask)
+            self._submit(name, ask, trace)
+        except asyncio.CancelledError:
+            if trace is not None:
+                trace.ended(0, LEFT)
+            raise
         except Exception as exc:
-            self._refuse(name, exc)
+            self._refuse(name, exc, trace)
 
     def _identify(self) -> Identity:
         """Find out who asks with each ask: a key may have been revoked, or a token have expired."""
@@ -259,7 +290,7 @@ class Conversation:
         known = None if authorization is None else doorman.recall(authorization)
         return known or doorman.identify(credentials)
 
-    def _submit(self, name: bytes, ask: Ask) -> None:
+    def _submit(self, name: bytes, ask: Ask, trace: AskTrace | None) -> None:
         questions = self._questions
         if name in questions:
             raise Conflict("an ask with this id is in flight on this connection: choose another")
@@ -269,7 +300,9 @@ class Conversation:
                 " wait for answers",
                 retry_after=0.1,
             )
-        question = questions[name] = Question(self, name)
+        if trace is not None:
+            trace.sign(ask)
+        question = questions[name] = Question(self, name, trace)
         try:
             question.waiting = self._gateway.submit(ask, question)
         except BaseException:
@@ -281,6 +314,12 @@ class Conversation:
     def answer(self, question: Question, reply: Reply) -> None:
         self._questions.pop(question.id, None)
         wire = self._wire
+        if question.trace is not None:
+            failure = reply.failure
+            status = 200 if failure is None else status_of(failure)
+            question.trace.ended(
+                0 if wire is None else status, "" if failure is None else failure.code, reply
+            )
         if wire is None:
             return
         execution = reply.execution
@@ -292,18 +331,15 @@ class Conversation:
             last = b"}"
         wire.send(b"".join((b'{"id":', question.id, b",", start[1:].encode(), output, last)))
 
-    def _refuse_unread(self, message: bytes) -> None:
-        """Refuse a message that cannot be read, in words."""
-        try:
-            decode(MESSAGE, message, is_unicode=True)
-        except Exception as exc:
-            self._refuse(id_in(message), exc)
-
-    def _refuse(self, name: bytes, exc: Exception, credentials: Headers | None = None) -> None:
+    def _refuse(
+        self, name: bytes, exc: Exception, trace: AskTrace | None, credentials: Headers | None = None
+    ) -> None:
         """Answer with an error. A client whose credential is good no more must say again who asks."""
         if isinstance(exc, Unauthorized | Forbidden) and self._doorman is not None:
             credentials, self._credentials = credentials or self._credentials, NO_HEADERS
         _, failure, request_id = self._reception.refuse(exc, credentials or self._credentials)
+        if trace is not None:
+            trace.ended(status_of(failure), failure.code, request_id=request_id)
         if self._wire is not None:
             self._wire.send(b"".join((b'{"id":', name, b",", failed(failure, request_id).body[1:])))
 

@@ -28,6 +28,7 @@ from penstock.edge.fields import NO_HEADERS, Headers
 from penstock.errors import TooLarge, Unacceptable
 from penstock.ports import Gateway
 from penstock.ports.jobs import Jobs
+from penstock.ports.tracing import RequestTracer
 from penstock.ports.webhooks import Webhooks
 from penstock.types import Ask, Failure, Identity, Reply
 
@@ -56,6 +57,9 @@ class Inside:
     origins: Sequence[str] = ()  # of web pages from elsewhere that may ask
     webhooks: Webhooks | None = None  # tells addresses how tasks ended; None: no address is called
     jobs: Jobs | None = None  # keeps files and runs their lines; None: no files are taken
+    tracer: RequestTracer | None = (
+        None  # for asks that are no requests by themselves; None: nothing is traced
+    )
 
     def check_number(self, asks: int) -> None:
         """Refuse a call with too many asks."""

@@ -20,6 +20,8 @@ class Message(InferenceBody, forbid_unknown_fields=True):
     id: msgspec.Raw = msgspec.Raw()
     cancel: msgspec.Raw = msgspec.Raw()
     authorization: str | None = None
+    traceparent: str | None = None
+    tracestate: str | None = None
 
 
 class _Named(msgspec.Struct):
@@ -58,6 +60,16 @@ def id_in(message: bytes) -> bytes:
         return name
     except Exception:  # whatever is wrong with it, the client is told of the first mistake
         return NOBODY
+
+
+def in_words(message: bytes, exc: Exception) -> Exception:
+    """Returns the error in words fit for the client, if it is that the message could not be read."""
+    if isinstance(exc, msgspec.MsgspecError | RecursionError):
+        try:
+            decode(MESSAGE, message, is_unicode=True)
+        except Exception as said:
+            return said
+    return exc
 
 
 def check_ask(said: Message) -> None:

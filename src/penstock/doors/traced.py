@@ -2,32 +2,44 @@
 for traces, and asks the tracer about each request.
 
 A request that is not traced is handed on as it is. One that is traced goes on with the traceparent of its own span,
-and so do its waits, its batches and its backend. Doors for everybody (`/docs`) are not traced.
+and so do its waits, its batches and its backend. Doors for everybody (`/docs`) are not traced. Asks that are no
+requests by themselves, as messages over a WebSocket, are traced by `ask_traces.py`.
 """
 
 from collections.abc import Callable
 
-from penstock.edge.answer import Answer
+from penstock.doors.ask_traces import LEFT
+from penstock.edge.answer import Answer, Fields
 from penstock.edge.app import App
 from penstock.edge.body import Whole
 from penstock.edge.caller import Caller, Parts, Render, nothing_asked
-from penstock.edge.fields import Headers, trace
+from penstock.edge.fields import Headers, trace_in_bytes
 from penstock.edge.heads import POST, Head
 from penstock.edge.talk import Talk
 from penstock.edge.url import split
 from penstock.ports import Leaving
-from penstock.ports.tracing import RequestSpan, RequestTracer, Served
+from penstock.ports.tracing import ByHttp, RequestSpan, RequestTracer, Served, Way
 from penstock.types import Reply
 
-LEFT = "CLIENT_LEFT"  # the error code where a client leaves before anything was decided
+GET = b"GET"
+# Says how a request came and ended, by its method, its URL, the path of its door, its status and its error code.
+Describe = Callable[[bytes, bytes, str, int, str], Way]
+
+
+def by_http(method: bytes, url: bytes, route: str, status: int, code: str) -> Way:
+    path = route if url.decode("latin-1") == route else split(url)[0]
+    return ByHttp(method.decode("latin-1"), path, route, status)
 
 
 class TracedPlane:
     """Implements `edge.app.App`, and hands requests on to another `App`."""
 
-    def __init__(self, app: App, tracer: RequestTracer, path_of: Callable[[bytes], str]) -> None:
-        """`path_of`: the path of the door that a URL leads to; empty if requests there are not traced."""
-        self._app, self._tracer, self._path_of = app, tracer, path_of
+    def __init__(
+        self, app: App, tracer: RequestTracer, path_of: Callable[[bytes], str], describe: Describe = by_http
+    ) -> None:
+        """`path_of`: the path of the door that a URL leads to; empty if requests there are not traced. `describe`:
+        says in its protocol's words how a request came and ended."""
+        self._app, self._path_of, self._describe = app, path_of, describe
         self._begin = tracer.begin
 
     def handle_ordinary(self, caller: Caller, head: Head, body: bytes) -> None:
@@ -41,21 +53,21 @@ class TracedPlane:
             if span.is_new:
                 head.tracestate = None
             if span.recorded:
-                caller = TracedCaller(caller, span, POST, head.url, route)
+                caller = TracedCaller(caller, span, self._describe, POST, head.url, route)
         self._app.handle_ordinary(caller, head, body)
 
     def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: Whole) -> None:
-        parent, state = trace(headers)
-        span = self._begin(
-            None if parent is None else parent.encode(), None if state is None else state.encode()
-        )
+        span = self._begin(*trace_in_bytes(headers))
         route = "" if span is None else self._path_of(url)
         if span is not None and route:
-            headers = {**headers, b"traceparent": span.traceparent}
-            if span.is_new:
-                headers.pop(b"tracestate", None)
+            # A GET may begin a conversation. If its client names no trace, each message begins one of its own: the
+            # trace of a connection would grow for as long as the connection lasts.
+            if method != GET or not span.is_new:
+                headers = {**headers, b"traceparent": span.traceparent}
+                if span.is_new:
+                    headers.pop(b"tracestate", None)
             if span.recorded:
-                caller = TracedCaller(caller, span, method, url, route)
+                caller = TracedCaller(caller, span, self._describe, method, url, route)
         self._app.handle(caller, method, url, headers, body)
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
@@ -72,10 +84,15 @@ class TracedCaller:
     """A caller whose request is traced. Its span ends with the answer, or when the client leaves. A connection may
     keep this until its next request comes, so nothing of the request is kept here once its span has ended."""
 
-    __slots__ = ("_caller", "_leaving", "_method", "_render", "_reply", "_route", "_span", "_url")
+    __slots__ = (
+        "_caller", "_describe", "_leaving", "_method", "_render", "_reply", "_route", "_span", "_url"
+    )  # fmt: skip
 
-    def __init__(self, caller: Caller, span: RequestSpan, method: bytes, url: bytes, route: str) -> None:
+    def __init__(
+        self, caller: Caller, span: RequestSpan, describe: Describe, method: bytes, url: bytes, route: str
+    ) -> None:
         self._caller, self._method, self._url, self._route = caller, method, url, route
+        self._describe = describe
         self._span: RequestSpan | None = span  # None: it has ended
         self._reply: Reply | None = None
         self._leaving: Leaving | None = None
@@ -107,7 +124,7 @@ class TracedCaller:
 
     def _rendered(self, reply: Reply, now: float) -> Answer:
         answer = self._render(reply, now)
-        self._end(answer.status, "" if reply.failure is None else reply.failure.code)
+        self._end(answer.status, answer.code if reply.failure is None else reply.failure.code)
         return answer
 
     def reply(self, reply: Reply) -> None:
@@ -117,7 +134,7 @@ class TracedCaller:
             self._end(0, "" if reply.failure is None else reply.failure.code)
 
     def respond(self, answer: Answer, tenant: str = "") -> None:
-        self._end(answer.status, answer.code)
+        self._end(answer.status, answer.code, answer.fields)
         self._caller.respond(answer, tenant)
 
     def begin(self, answer: Answer, tenant: str = "") -> Parts | None:
@@ -130,11 +147,11 @@ class TracedCaller:
         self._caller.switch(answer, talk)
         self._end(answer.status, "")
 
-    def _end(self, status: int, code: str) -> None:
-        """End the span; the first call counts."""
+    def _end(self, status: int, code: str, fields: Fields = ()) -> None:
+        """End the span; the first call counts. `fields`: of the answer, one of which may name the request."""
         span, reply = self._span, self._reply
         self._span = self._reply = self._leaving = None
         if span is not None:
-            url, route = self._url, self._route
-            path = route if url.decode("latin-1") == route else split(url)[0]
-            span.ended(Served(self._method.decode(), path, route, status, code, reply))
+            way = self._describe(self._method, self._url, self._route, status, code)
+            request_id = "" if reply is not None else dict(fields).get("x-request-id", "")
+            span.ended(Served(way, code, reply, request_id))

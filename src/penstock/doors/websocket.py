@@ -6,6 +6,7 @@ Its frames are read by a library that only this door needs. Where it is not inst
 
 from importlib.util import find_spec
 
+from penstock.doors.ask_traces import AskTraces
 from penstock.doors.conversation import GOOD_BYE, Conversation
 from penstock.doors.door import Inside, TalkingDoor
 from penstock.doors.handshake import agree
@@ -14,7 +15,7 @@ from penstock.doors.reception import Reception
 from penstock.doors.stream_message import LONGEST_ID
 from penstock.edge.answer import Answer
 from penstock.edge.caller import Caller
-from penstock.edge.fields import Headers
+from penstock.edge.fields import Headers, trace_in_bytes
 from penstock.errors import NotInstalled
 
 LIBRARY = "websockets"
@@ -38,7 +39,8 @@ class WebSocketDoor(TalkingDoor):
         fields = [("sec-websocket-accept", agreed.accept)]
         if agreed.subprotocol is not None:
             fields.append(("sec-websocket-protocol", agreed.subprotocol))
-        talk = Conversation(self.inside, reception, agreed.credentials, identity)
+        traces = AskTraces("message", self.path, self.inside.tracer, *trace_in_bytes(headers))
+        talk = Conversation(self.inside, reception, agreed.credentials, identity, traces)
         caller.switch(Answer(101, fields, b""), talk)
 
     def describe(self, offer: Offer) -> Described:
@@ -76,6 +78,11 @@ _ASK: Part = object_of(
         "parameters": {"type": ["object", "null"]},
         "client_id": {"type": ["string", "null"]},
         "timeout_ms": {"type": ["integer", "null"]},
+        "traceparent": {
+            "type": ["string", "null"],
+            "description": "W3C trace context, passed on to the backend; otherwise the connection's holds.",
+        },
+        "tracestate": {"type": ["string", "null"], "description": "W3C trace context, with a `traceparent`."},
     },
-    optional=["model", "parameters", "client_id", "timeout_ms"],
+    optional=["model", "parameters", "client_id", "timeout_ms", "traceparent", "tracestate"],
 )

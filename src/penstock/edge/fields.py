@@ -75,8 +75,19 @@ def request_id(headers: Headers) -> str | None:
 
 
 def trace(headers: Headers) -> tuple[str | None, str | None]:
-    """Returns the request's traceparent and tracestate. The second means nothing without the first."""
-    parent, state = headers.get(b"traceparent"), headers.get(b"tracestate")
+    """Returns the request's traceparent and tracestate, as far as they are well-formed."""
+    parent, state = trace_in_bytes(headers)
+    return None if parent is None else parent.decode(), None if state is None else state.decode()
+
+
+def trace_in_bytes(headers: Headers) -> tuple[bytes | None, bytes | None]:
+    """Returns the same as it was written."""
+    return well_formed(headers.get(b"traceparent"), headers.get(b"tracestate"))
+
+
+def well_formed(parent: bytes | None, state: bytes | None) -> tuple[bytes | None, bytes | None]:
+    """Returns a traceparent and a tracestate, or None for each that is not well-formed. The second means nothing
+    without the first."""
     if parent is None or not _IS_TRACEPARENT.fullmatch(parent):
         return None, None
-    return parent.decode(), state.decode() if state is not None and _IS_TRACESTATE.fullmatch(state) else None
+    return parent, state if state is not None and _IS_TRACESTATE.fullmatch(state) else None

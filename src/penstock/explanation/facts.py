@@ -1,5 +1,6 @@
-"""What is known of one request. The admin plane, a dead letter and the ledger each tell a part of it; what they do
-not tell is left at its default. `cli/explain.py` makes the facts; `story` and `more_time` read them."""
+"""What is known of one request. The admin plane, a dead letter, the ledger and a trace (`from_trace.py`) each tell
+a part of it; what they do not tell is left at its default. `cli/explain.py` makes the facts; `story.py` and
+`more_time.py` read them."""
 
 from math import inf
 from typing import Any
@@ -11,6 +12,7 @@ Milliseconds = float  # since the request arrived, or how long something took
 
 REFUSED, EXPIRED, CANCELLED, FAILED, SUCCESS = "REFUSED", "EXPIRED", "CANCELLED", "FAILED", "SUCCESS"
 WAITING = ("PENDING", "PROCESSING")
+UNKNOWN = "UNKNOWN"  # whoever tells of it does not know whether it has ended
 # Errors of requests that were not let in. A batcher may refuse what its gateway has taken: that ends as FAILED.
 NOT_LET_IN = ("SERVICE_OVERLOADED", "UNACCEPTABLE", "STORE_UNAVAILABLE")
 

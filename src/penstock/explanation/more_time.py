@@ -10,6 +10,7 @@ from penstock.explanation.facts import (
     CANCELLED,
     EXPIRED,
     SUCCESS,
+    UNKNOWN,
     WAITING,
     Error,
     Facts,
@@ -23,6 +24,8 @@ COUNTED_ON = 0.9  # the part of a longer time that the server counts on, at leas
 def more_time(facts: Facts, more: Milliseconds) -> str:
     """Returns what a time limit longer by `more` would have changed."""
     with_it = f"With {length(more)} more"
+    if facts.status == UNKNOWN:
+        return f"{with_it} it could have waited longer; how it ended is not known."
     if facts.status in WAITING:
         return f"{with_it} it could wait longer; nobody knows yet whether it will have to."
     if facts.was_refused:

@@ -7,6 +7,7 @@ from penstock.explanation.facts import (
     CANCELLED,
     EXPIRED,
     SUCCESS,
+    UNKNOWN,
     WAITING,
     Facts,
     Milliseconds,
@@ -72,9 +73,8 @@ def _arrived(facts: Facts) -> Iterator[Step]:
 
 def _tried(facts: Facts) -> Iterator[Step]:
     for number, tried in enumerate(facts.attempts, 1):
-        yield Step(
-            tried.after_ms, f"Attempt {number} failed{_where(tried)}: {tried.message} ({tried.error})."
-        )
+        why = f"{tried.message} ({tried.error})" if tried.message else tried.error
+        yield Step(tried.after_ms, f"Attempt {number} failed{_where(tried)}: {why}.")
 
 
 def _where(tried: Tried) -> str:
@@ -119,6 +119,9 @@ def _ended(facts: Facts) -> Iterator[Step]:
         failed = f" {facts.failed_executions} batches with it have failed." if facts.failed_executions else ""
         left = f" It has {length(facts.deadline_in_ms)} left." if facts.deadline_in_ms is not None else ""
         yield Step(facts.age_ms, f"It {waits}.{failed}{left}")
+        return
+    if facts.status == UNKNOWN:
+        yield Step(None, "How it ended is not told: the spans of its batch are not there.")
         return
     at, error = facts.timeline_ms.answered, facts.error
     why = (

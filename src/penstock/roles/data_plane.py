@@ -43,7 +43,9 @@ def data_plane(
     """Returns the edge for HTTP, with the doors behind it. `doorman`: finds out who asks; None if nobody is asked.
     `not_ready`: says why no traffic should come; empty if it should. `large`: the line of large bodies, if another
     plane shares it. `jobs`: runs the lines of files; None if no files are taken."""
-    inside = replace(inside_of(gateway, config, doorman, not_ready), webhooks=webhooks, jobs=jobs)
+    inside = replace(
+        inside_of(gateway, config, doorman, not_ready), webhooks=webhooks, jobs=jobs, tracer=tracer
+    )
     if jobs is not None:
         jobs.lines = lines_of(inside)
     plane = DataPlane(

@@ -37,7 +37,7 @@ def grpc_plane(
     try:
         # They need protobuf, which is an extra and slow to import.
         from penstock.doors.grpc.open_doors import methods, open_doors, streams
-        from penstock.doors.grpc.status import no_such_method
+        from penstock.doors.grpc.status import by_grpc, no_such_method
     except ImportError:
         raise UserMistake("server.grpc_port needs the grpc extra: pip install 'penstock[grpc]'") from None
     from penstock.edge.grpc import GrpcEdge
@@ -45,7 +45,7 @@ def grpc_plane(
     inside = inside_of(gateway, config, doorman, not_ready)
     doors = open_doors(inside, closed_doors(config))
     plane = DataPlane(inside, doors, random_ids().__next__, doorman, no_such_method, large)
-    app: App = plane if tracer is None else TracedPlane(plane, tracer, plane.path_of)
+    app: App = plane if tracer is None else TracedPlane(plane, tracer, plane.path_of, by_grpc)
     keys = doorman is not None
     return GrpcEdge(
         app,

@@ -100,6 +100,8 @@ def runner_of(model: Model) -> Runner:
     if model.protocol == "http":
         host = parts.netloc.rpartition("@")[2]
         told |= {"http.request.method": model.http.method, "url.full": f"{parts.scheme}://{host}{parts.path}"}
+        status = "http.response.status_code"
     else:
         told |= {"rpc.system": "grpc", "rpc.service": SERVICE, "rpc.method": "ModelInfer"}
-    return Runner(Kind.CLIENT, attributes(told))
+        status = "rpc.grpc.status_code"
+    return Runner(Kind.CLIENT, attributes(told), status)

@@ -38,7 +38,7 @@ from penstock.adapters.backends.oip.messages import (
 from penstock.adapters.backends.oip.retry_info import delay_in
 from penstock.adapters.backends.oip.settings import GrpcSettings, GrpcTarget
 from penstock.adapters.backends.out_of_memory import says_out_of_memory
-from penstock.adapters.backends.trace import trace_of
+from penstock.adapters.backends.trace import note_status, trace_of
 from penstock.adapters.backends.wanted_later import refused_for_now
 from penstock.errors import (
     BackendCrashed,
@@ -55,6 +55,7 @@ _SETTLED = 0.05  # seconds within which a channel notices that its connection is
 # The message of a status when the connection was lost in mid-call: gRPC's own, or that of a proxy in between.
 _LOST = re.compile("Stream removed|Socket closed|Connection reset|Broken pipe|GOAWAY|connection termination")
 _MAY_BE_MEMORY = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
+_OK = 0  # the number of gRPC's status
 _TOO_LARGE = "larger than max"  # gRPC's words for a message over a limit, of either side
 
 
@@ -103,8 +104,7 @@ class GrpcBackend:
 
     async def run(self, batch: Batch) -> Result:
         headers = {"x-penstock-batch-id": str(batch.id), **trace_of(batch)}
-        inputs = [request.input for request in batch.requests]
-        return await self._infer(inputs, batch.parameters, str(batch.id), headers)
+        return await self._infer([request.input for request in batch.requests], batch, headers)
 
     async def probe(self) -> float:
         """Asks whether our model is ready. Whether the server is ready would also depend on its other models."""
@@ -166,20 +166,21 @@ class GrpcBackend:
             return found
         return InputTensor(found.name, column=self._settings.shape == "[n,1]")
 
-    async def _infer(
-        self, inputs: list[bytes], parameters: bytes, batch_id: str, headers: Mapping[str, str]
-    ) -> Result:
+    async def _infer(self, inputs: list[bytes], batch: Batch, headers: Mapping[str, str]) -> Result:
         if self._busy:
             raise BatchRejected(f"{self._where} takes one batch at a time")
         self._busy = True
         try:
             if self._open().get_state() is not grpc.ChannelConnectivity.READY:
                 await self.probe()  # if a call fails after this, the endpoint had the batch
-            request = self._asking.request(self._tensor, inputs, parameters, batch_id)
+            request = self._asking.request(self._tensor, inputs, batch.parameters, str(batch.id))
             content = await self._call("ModelInfer", request, headers)
-            answer = self._reader.read(content, batch_id, len(inputs))
+            note_status(batch, _OK)
+            answer = self._reader.read(content, str(batch.id), len(inputs))
             return Result(answer.outputs, answer.version[:_SHOWN])
         except grpc.aio.AioRpcError as error:
+            number, _ = error.code().value
+            note_status(batch, number)
             raise await self._no_answer(error, inputs) from error
         finally:
             self._busy = False

@@ -31,7 +31,7 @@ from penstock.adapters.backends.getting_ready import getting_ready, not_in_time
 from penstock.adapters.backends.http_answer import SHOWN
 from penstock.adapters.backends.http_shape import HttpShape as HttpShape
 from penstock.adapters.backends.out_of_memory import says_out_of_memory
-from penstock.adapters.backends.trace import trace_of
+from penstock.adapters.backends.trace import note_status, trace_of
 from penstock.adapters.backends.wanted_later import refused_for_now, seconds_in
 from penstock.errors import (
     BackendCrashed,
@@ -98,7 +98,7 @@ class HttpBackend:
         inputs = [request.input for request in batch.requests]
         most = self._dialect.most or len(inputs)
         parts = [inputs[begin : begin + most] for begin in range(0, len(inputs), most)]
-        results = [await self._ask(part, batch.parameters, str(batch.id), headers) for part in parts]
+        results = [await self._ask(part, batch, headers) for part in parts]
         if len(results) > 1:
             results[-1].outputs = [output for result in results for output in result.outputs]
         return results[-1]
@@ -152,16 +152,15 @@ class HttpBackend:
         await writer.wait_closed()
         return 0.0  # a connection does not tell how full the endpoint is
 
-    async def _ask(
-        self, inputs: list[bytes], parameters: bytes, batch_id: str, headers: Mapping[str, str]
-    ) -> Result:
+    async def _ask(self, inputs: list[bytes], batch: Batch, headers: Mapping[str, str]) -> Result:
         session = self._open()
         if self._busy:
             raise BatchRejected(f"{self._where} takes one batch at a time")
-        body, more = self._dialect.ask(inputs, parameters, batch_id)
+        body, more = self._dialect.ask(inputs, batch.parameters, str(batch.id))
         at_once = len(body) <= _AT_ONCE
         self._busy = True
         answering = False
+        note_status(batch, None)  # a large batch has several calls
         try:
             async with session.request(
                 self._dialect.method,
@@ -172,6 +171,7 @@ class HttpBackend:
                 **self._secured(),
             ) as response:
                 answering = True
+                note_status(batch, response.status)
                 content = await self._read(response, inputs)
                 return self._dialect.result(content, response.headers, inputs)
         except (aiohttp.ClientError, OSError) as error:

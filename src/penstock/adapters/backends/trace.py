@@ -1,5 +1,5 @@
-"""Which trace a call to an endpoint belongs to: the `traceparent` that goes out with it. The backends for endpoints
-ask with each batch (`http.py`, `grpc.py`)."""
+"""Which trace a call to an endpoint belongs to: the `traceparent` that goes out with it, and the status that comes
+back. The backends for endpoints call this with each batch (`http.py`, `grpc.py`)."""
 
 from collections.abc import Mapping
 
@@ -18,6 +18,13 @@ def trace_of(batch: Batch) -> Mapping[str, str]:
                 return {"traceparent": parent}
             return {"traceparent": parent, "tracestate": state}
     return {}
+
+
+def note_status(batch: Batch, status: int | None) -> None:
+    """Note with which status the endpoint answered, if the batch is traced. None: it is asked, and has not
+    answered."""
+    if batch.traced is not None:
+        batch.traced.status = status
 
 
 def _fits_in_a_header(value: str) -> bool:

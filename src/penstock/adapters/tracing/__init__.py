@@ -5,6 +5,7 @@
     run_spans.py       that batch on its worker            ┘   noted          written     sent
       on the event loop                                        a thread, from here on
 
+`ways.py` says by which way a request came;
 `context.py` reads and writes `traceparent`; `sampler.py` says which requests are traced. The doors call
 `request_spans.py` through `ports.tracing`, and the other spans are observers of batches. Only ports and the
 vocabulary are imported, and no OpenTelemetry.

@@ -39,7 +39,7 @@ Member = tuple[str, str | None, str, int, float]
 _ID = TextAttribute("penstock.request_id")
 
 
-class OpenBatch(Traced, eq=False):
+class OpenBatch(Traced, eq=False, kw_only=True):
     """A batch on its way, which is recorded."""
 
     own: Context

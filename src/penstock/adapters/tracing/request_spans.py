@@ -1,5 +1,6 @@
 """Spans of requests at their gateway. `roles/traces.py` makes `RequestSpans`. The data plane asks it whether a
-request is traced, and tells the `RequestSpan` how it ends (`doors/traced.py`)."""
+request is traced, and tells the `RequestSpan` how it ends (`doors/traced.py`, `doors/ask_traces.py`). What a span
+says of the way that its request came is in `ways.py`."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -8,17 +9,16 @@ from typing import NamedTuple
 
 from penstock.adapters.tracing.context import SAMPLED, context_of
 from penstock.adapters.tracing.exporter import Exporter, Wall
-from penstock.adapters.tracing.otlp import Kind, TextAttribute, Value, attribute, attributes, span, title
+from penstock.adapters.tracing.otlp import TextAttribute, Value, attribute, attributes, span
 from penstock.adapters.tracing.sampler import Sampler
+from penstock.adapters.tracing.ways import described, shortened
 from penstock.ports import Clock
-from penstock.ports.tracing import Served
+from penstock.ports.tracing import Served, Way
 
-SERVER_FAULT = 500  # statuses from here on are failures of the server, and not of its client
-LONGEST_PATH = 512  # characters of a path; a client may send a longer one
 # What a span says of a reply: the request's id, its model, tier and tenant and, if the request was executed,
 # whether the answer was another request's and the size of the batch.
 Asked = tuple[str, str, int, str, tuple[bool, int] | None]
-_PATH, _ID = TextAttribute("url.path"), TextAttribute("penstock.request_id")
+_ID = TextAttribute("penstock.request_id")
 
 
 class NotRecorded:
@@ -26,6 +26,7 @@ class NotRecorded:
 
     recorded = False
     is_new = False
+    began = 0.0
 
     def __init__(self, traceparent: bytes) -> None:
         self.traceparent = traceparent
@@ -37,12 +38,12 @@ class NotRecorded:
 class RequestSpan:
     """The span of a request that is traced."""
 
-    __slots__ = ("_began", "_parent", "_spans", "_state", "is_new", "traceparent")
+    __slots__ = ("_parent", "_spans", "_state", "began", "is_new", "traceparent")
     recorded = True
 
     def __init__(self, spans: "RequestSpans", own: bytes, parent: str, state: str | None) -> None:
         self._spans, self._parent, self._state = spans, parent, state
-        self._began = spans.clock()
+        self.began = spans.clock()
         self.traceparent = own
         self.is_new = not parent  # whether the trace begins with this request
 
@@ -57,8 +58,8 @@ class RequestSpan:
             )  # fmt: skip
         spans.exporter.add(
             _Request(
-                spans, self.traceparent, self._parent, self._state, self._began, spans.clock(), served.method,
-                served.path[:LONGEST_PATH], served.route, served.status, served.code, asked,
+                spans, self.traceparent, self._parent, self._state, self.began, spans.clock(),
+                shortened(served.way), served.code, served.request_id, asked,
             )
         )  # fmt: skip
 
@@ -72,11 +73,9 @@ class _Request(NamedTuple):
     state: str | None
     began: float
     ended: float
-    method: str
-    path: str
-    route: str
-    status: int
+    way: Way
     code: str
+    request_id: str  # where nothing was asked
     asked: Asked | None
 
     @property
@@ -86,8 +85,10 @@ class _Request(NamedTuple):
     def write(self, wall: Wall) -> list[bytes]:
         own = context_of(self.own.decode())
         assert own is not None
-        status, code = self.status, self.code
-        told = [_served(self.method, self.route, status, code), self.of.scheme, _PATH(self.path)]
+        named, about, failed = described(self.way, self.code, self.of.scheme)
+        told = [about]
+        if self.request_id:
+            told.append(_ID(self.request_id))
         if self.asked is not None:
             request_id, model, tier, tenant, executed = self.asked
             told += (_ID(request_id), _asked(model, self.of.tiers.get(tier, str(tier)), tenant))
@@ -95,9 +96,8 @@ class _Request(NamedTuple):
                 told.append(_executed(*executed))
         return [
             span(
-                own, bytes.fromhex(self.parent), title(f"{self.method} {self.route}", Kind.SERVER),
-                wall(self.began), wall(self.ended), b"".join(told), state=self.state,
-                failed=bool(code) and not 0 < status < SERVER_FAULT, remote=bool(self.parent),
+                own, bytes.fromhex(self.parent), named, wall(self.began), wall(self.ended), b"".join(told),
+                state=self.state, failed=failed, remote=bool(self.parent),
             )
         ]  # fmt: skip
 
@@ -140,16 +140,6 @@ class RequestSpans:
 
 
 # The functions below write attributes that go together. Few are different, so that most are written once.
-
-
-@lru_cache(4096)
-def _served(method: str, route: str, status: int, code: str) -> bytes:
-    told: dict[str, Value] = {"http.request.method": method, "http.route": route}
-    if status:
-        told["http.response.status_code"] = status
-    if code:
-        told["error.type"] = code
-    return attributes(told)
 
 
 @lru_cache(4096)

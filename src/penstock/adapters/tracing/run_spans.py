@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from penstock.adapters.tracing.context import Context, context_of, is_sampled
 from penstock.adapters.tracing.exporter import Exporter, Wall
-from penstock.adapters.tracing.otlp import Kind, Value, attributes, span, title
+from penstock.adapters.tracing.otlp import Kind, Value, attribute, attributes, span, title
 from penstock.ports import BatchObserver
 from penstock.types import Batch, Execution, Failure, Traced, WorkerId
 
@@ -20,9 +20,10 @@ class Runner:
 
     kind: Kind = Kind.INTERNAL  # CLIENT for an endpoint
     about: bytes = b""  # attributes
+    status: str = ""  # the name of the attribute that has the status of an endpoint's answer
 
 
-class OpenRun(Traced, eq=False):
+class OpenRun(Traced, eq=False, kw_only=True):
     """A batch that runs, and whose run is recorded."""
 
     above: Context
@@ -44,6 +45,7 @@ class Run(NamedTuple):
     started: float
     ended: float
     remote: bool  # whether the span above is in another process
+    status: int | None  # with which the endpoint answered
 
     @property
     def spans(self) -> int:
@@ -53,6 +55,8 @@ class Run(NamedTuple):
         own, runner, code = context_of(self.own), self.runner, self.code
         assert own is not None
         told = _ran(self.model, self.worker, self.size, self.version, self.padding, code)
+        if runner.status and self.status is not None:
+            told += attribute(runner.status, self.status)
         return [
             span(
                 own, self.above.span, title(f"run {self.model}", runner.kind), wall(self.started),
@@ -97,9 +101,11 @@ def run_of(
     remote: bool = False,
 ) -> Run:
     """Returns the record of a run. `own`: its traceparent. `above`: the span above it."""
+    status = None if batch.traced is None else batch.traced.status
     return Run(
         runner, batch.model, own, above, state, execution.worker, execution.batch_size, execution.version,
         execution.padding, "" if failure is None else failure.code, execution.started, execution.ended, remote,
+        status,
     )  # fmt: skip
 
 

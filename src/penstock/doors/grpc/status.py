@@ -40,6 +40,7 @@ from penstock.errors import (
     UnsupportedMedia,
     UpgradeRequired,
 )
+from penstock.ports.tracing import ByGrpc
 from penstock.protos.messages import message
 from penstock.types import Failure
 
@@ -80,6 +81,7 @@ STATUS_OF = {
     BackendUnavailable.code: INTERNAL,
     Internal.code: INTERNAL,
 }
+_OK = 0
 LONGEST = 1024  # characters of a message: a client may take no more than 8 KiB of fields
 _KNOWN_AS = "type.googleapis.com/google.rpc."
 
@@ -97,6 +99,12 @@ def no_such_method(failure: Failure, request_id: str) -> Answer:
     """Returns the answer to a call that no door takes."""
     status = UNIMPLEMENTED if failure.code == NotFound.code else STATUS_OF.get(failure.code, UNKNOWN)
     return ended(status, failure, request_id)
+
+
+def by_grpc(method: bytes, url: bytes, route: str, status: int, code: str) -> ByGrpc:
+    """Says how a call came and ended, as its span tells it (`doors/traced.py`)."""
+    service, _, name = route.removeprefix("/").partition("/")
+    return ByGrpc(service, name, STATUS_OF.get(code, UNKNOWN) if code else _OK)
 
 
 def ended(status: int, failure: Failure, request_id: str) -> Answer:
