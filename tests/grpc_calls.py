@@ -25,6 +25,10 @@ METHODS = {
         "grpc.health.v1.HealthCheckRequest",
         "grpc.health.v1.HealthCheckResponse",
     ),
+    "/grpc.health.v1.Health/Watch": (
+        "grpc.health.v1.HealthCheckRequest",
+        "grpc.health.v1.HealthCheckResponse",
+    ),
     **{
         f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo": (
             f"grpc.reflection.{version}.ServerReflectionRequest",

@@ -35,6 +35,7 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seeds", type=at_least_one, help="runs of each cell: 4, or 2 with --quick")
     parser.add_argument("--requests", type=above_zero, help="at most so many in a run: 40000, or 6000")
     parser.add_argument("--traces", type=Path, metavar="FOLDER", help="with azure_llm_2023_{code,conv}.csv")
+    parser.add_argument("--ahead", action="store_true", help="workers take the next batch while they run one")
     parser.add_argument("--cells", default="", metavar="PATTERN", help="only those whose name matches")
     parser.add_argument("--write", type=Path, metavar="FILE", help="every figure of every cell, as JSON")
     return parser.parse_args(argv)
@@ -50,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
     every: list[Played] = []
     began = monotonic()
     with Pool(given.jobs) as pool:
-        one = partial(play, seeds=seeds, most=most, traces=given.traces)
+        one = partial(play, seeds=seeds, most=most, traces=given.traces, ahead=given.ahead)
         for done, played in enumerate(pool.imap_unordered(one, cells), 1):
             every.append(played)
             found += losses(played)

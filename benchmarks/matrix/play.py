@@ -51,23 +51,28 @@ class Played:
     by: dict[str, list[Figures]]  # contender → one for each seed
 
 
-def play(cell: Cell, seeds: int, most: int, traces: Path | None) -> Played:
+def play(cell: Cell, seeds: int, most: int, traces: Path | None, *, ahead: bool = False) -> Played:
+    """`ahead`: whether workers take their next batch while they run one, as those of functions do."""
     by: dict[str, list[Figures]] = {}
     for seed in range(seeds):
         times = schedule(cell, seed, most, traces)
         for contender in (OURS, *RIVALS):
-            kernel = warm(Kernel(scenario(cell, contender, seed)))
+            kernel = warm(Kernel(scenario(cell, contender, seed, ahead=ahead)))
             run = kernel.run(times, warmup=LEARNING * times[-1])
             by.setdefault(contender.name, []).append(figures(run))
     return Played(cell, by)
 
 
-def scenario(cell: Cell, contender: Contender, seed: int) -> Scenario:
+def scenario(cell: Cell, contender: Contender, seed: int, *, ahead: bool = False) -> Scenario:
     limit, admission = PATIENT, None
     if cell.load > 1.0:
         limit, admission = HURRY * cell.full, AdmissionRules()
     rules = BatchingRules(
-        max_batch=cell.max_batch, max_wait=contender.max_wait, policy=contender.policy, processing=PATIENT
+        max_batch=cell.max_batch,
+        max_wait=contender.max_wait,
+        policy=contender.policy,
+        processing=PATIENT,
+        ahead=ahead,
     )
     return Scenario(
         cell.service, cell.workers, rules, admission, queue_limit=limit, request_limit=limit, seed=seed

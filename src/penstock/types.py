@@ -88,6 +88,7 @@ class Accepted(Request, eq=False):
     gateway: str = ""  # the mailbox for its answer, at a batcher in another process
     shard: int | None = None  # the shard that its gateway has sent it to, if batchers are other processes
     history: tuple[Attempt, ...] = ()  # how each batch that it was in failed, the last one last
+    door: str = ""  # the name of the door that it came by; empty at a batcher in another process
 
 
 def has_own_limit(request: Request) -> bool:
@@ -125,6 +126,7 @@ class Ask(Struct, eq=False):
     identity: Identity | None = None  # None: nobody is asked who they are
     callback: str | None = None  # where its asker wants to be told how it ended, if it becomes a task
     background: bool = False  # whether it goes in the last tier, whatever its sender's
+    door: str = ""  # the name of the door that it came by
 
 
 class Traced(Struct, eq=False):
@@ -231,6 +233,7 @@ class Refusal(NamedTuple):
     tenant: str
     when: Seconds
     failure: Failure | None = None  # what its asker was told
+    door: str = ""  # the name of the door that it came to
 
 
 class TaskStatus(StrEnum):

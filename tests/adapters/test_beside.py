@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from penstock.adapters.backends.beside import FIRST_REST, GREEDY, LONGEST_REST, Writer, plain
-from penstock.adapters.backends.child import Contract
+from penstock.adapters.backends.contract import Contract
 from penstock.adapters.backends.frames import Answer, Done, Inbox, Rejected, Setup, Work
 from penstock.adapters.backends.loading import Loaded
 

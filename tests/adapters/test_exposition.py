@@ -56,6 +56,7 @@ def exposition(role: str = catalogue.SERVE) -> Exposition:
     metrics.models[MODEL].traced.note(f"00-{TRACE}-00f067aa0ba902b7-01", 0.1057)
     metrics.models[MODEL].reasons["full"] = 3
     metrics.refusals["", "NOT_FOUND"] = 2
+    metrics.succeeded_at["native"] = 4
     return Exposition(metrics, everything, LoopPauses(), role)
 
 

@@ -9,7 +9,18 @@ import pytest
 from penstock.adapters.observe.exemplars import A_SPAN
 from penstock.adapters.observe.histogram import COARSE, FINE, Histogram
 from penstock.adapters.observe.metrics import Metrics
-from penstock.types import Accepted, Batch, Execution, Failure, GivenUp, Outcome, Reason, Reply, WorkerId
+from penstock.types import (
+    Accepted,
+    Batch,
+    Execution,
+    Failure,
+    GivenUp,
+    Outcome,
+    Reason,
+    Refusal,
+    Reply,
+    WorkerId,
+)
 
 
 def request(arrival: float) -> Accepted:
@@ -57,6 +68,19 @@ def test_members_of_a_batch_are_counted_each_and_their_batch_once_whatever_stand
     assert model.queue_wait.counts == count(*waits, bounds=COARSE)
     assert model.latency.counts == count(2.0 - 0.9, 2.0 - 0.1, 2.0 - 0.4, 2.0 - 0.5, 2.0 - 1.4)
     assert model.queue_wait.total == pytest.approx(0.1 + 0.9 + 0.5 + 0.1)
+
+
+def test_each_request_counts_at_its_door_once_however_it_ended() -> None:
+    metrics, batch = Metrics(["m"]), executed(1, 1.0)
+    failed = Reply(request(0.2), Outcome.EXPIRED, failure=Failure("DEADLINE_EXCEEDED", "no"))
+    remembered = answer(0.4, executed(0, 0.4, counted=False))
+    replies = [answer(0.9, batch), answer(0.8, batch), failed, remembered, answer(0.7, batch)]
+    for reply, door in zip(replies, ("native", "tei", "tei", "native", "tei"), strict=True):
+        reply.request.door = door
+    metrics.answered(replies, 2.0)
+    metrics.refused(Refusal("m", "QUOTA_EXCEEDED", "r", "", 2.0, door="tei"))
+    assert metrics.succeeded_at == {"native": 2, "tei": 2}
+    assert metrics.unsuccessful_at == {("tei", "DEADLINE_EXCEEDED"): 1, ("tei", "QUOTA_EXCEEDED"): 1}
 
 
 def test_a_batch_is_timed_on_its_worker_if_it_succeeded() -> None:

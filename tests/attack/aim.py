@@ -43,6 +43,7 @@ class Aim:
     key: str | None = None  # of the attacker's own tenant, where the server asks for keys
     authority: str | None = None  # a file, where the server speaks TLS
     long: bool = False
+    grpc: str = ""  # host:port, where the server speaks gRPC without TLS
     redis_url: str = ""  # of an installation, for who can write to its Redis
     tally: Tally = field(default_factory=Tally)  # what was done and what came of it, for the table
 

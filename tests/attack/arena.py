@@ -148,6 +148,7 @@ def attacker(attack: Attack, place: Place, long: bool) -> Iterator[Attacker]:
     aim = {
         "url": place.url, "admin_url": place.admin_url, "key": place.keys.get(ATTACKER), "long": long,
         "authority": str(place.authority) if place.authority else None, "redis_url": place.redis_url,
+        "grpc": place.grpc,
     }  # fmt: skip
     command = [
         sys.executable,

@@ -21,10 +21,11 @@ def head(
     last: bool = False,
     path: str = "/v1/inference",
     method: str = "POST",
+    kind: str = "application/json",
 ) -> bytes:
     """A request; without `last` its body follows. Nothing of it goes into the table of compressed names."""
     said = [(":method", method), (":scheme", "https"), (":authority", "test"), (":path", path)]
-    said += [("content-type", "application/json")]
+    said += [("content-type", kind)]
     if key:
         said += [("authorization", f"Bearer {key}")]
     packed = Encoder().encode([(name, value, True) for name, value in said])

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from up_kit import up
 
 from certificates import Authority
+from grpc_calls import address_of
 from server import HUNG, call, eventually, running
 from stage import Stage
 from tier_keys import tenants_in_file, tenants_in_redis
@@ -34,6 +35,7 @@ class Place:
     keys: dict[str, str] = field(default_factory=dict)
     authority: Path | None = None
     redis_url: str = ""
+    grpc: str = ""  # host:port, if its stage has such a port
 
     @property
     def tls(self) -> ssl.SSLContext | None:
@@ -78,8 +80,9 @@ def _serve(stage: Stage, folder: Path) -> Iterator[Place]:
         config += f"\n[tls]\ncertificate = '{pair.certificate}'\nkey = '{pair.key}'\n"
     with running(stage.target, "--workers", str(stage.workers), *stage.options, config=config) as server:
         place = Place(
-            stage, server.url, server.admin_url, server.process.pid, server.log_lines, keys, authority
-        )
+            stage, server.url, server.admin_url, server.process.pid, server.log_lines, keys, authority,
+            grpc=address_of(server) if "--grpc-port" in stage.options else "",
+        )  # fmt: skip
         eventually(place.serves)
         yield place
 

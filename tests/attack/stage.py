@@ -27,4 +27,5 @@ class Stage:
 SERVED = Stage()
 KEYED = Stage(keys=True)
 ENCRYPTED = Stage(keys=True, tls=True)
+SPEAKS_GRPC = Stage(keys=True, options=("--grpc-port", "0"))
 INSTALLED = Stage("up", keys=True)

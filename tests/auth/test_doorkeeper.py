@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from penstock.auth.authenticator import Authenticator
+from penstock.auth.doorkeeper import Doorkeeper
 from penstock.auth.keys import KeyRing, make_key
 from penstock.auth.records import KeyRecord
 from penstock.errors import StoreDown, UserMistake
 from penstock.loops import Loops
-from penstock.roles.auth import Doorkeeper
 from penstock.testing import run_virtual
 from redis_servers import redis_server
 from server import PENSTOCK

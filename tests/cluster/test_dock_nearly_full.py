@@ -8,7 +8,7 @@ from dock_kit import Workshop, workshop
 from runtime_kit import WORKER
 
 from penstock.errors import BackendCrashed
-from penstock.runtime.slot import FULL
+from penstock.runtime.vitals import FULL
 from penstock.testing import Answer, MockBackend, run_virtual
 from penstock.types import Batch, Failure, Result
 

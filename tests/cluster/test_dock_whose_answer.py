@@ -10,7 +10,7 @@ from runtime_kit import WORKER, Observed, ask
 
 from penstock.cluster.dock import RemoteDock
 from penstock.errors import BackendUnavailable
-from penstock.runtime.slot import LOADING
+from penstock.runtime.loading import LOADING
 from penstock.testing import Answer, MockBackend, run_virtual
 from penstock.types import Batch, Failure, Reason, Result
 from penstock.words.messages import Dispatch

@@ -8,7 +8,7 @@ from town import SECONDS, Town, doubled, replies, right_answer
 
 from penstock.cluster.borrowing import HELD
 from penstock.core.ahead import EASY
-from penstock.runtime.slot import FULL
+from penstock.runtime.vitals import FULL
 from penstock.testing import Answer, run_virtual
 from penstock.types import Batch, Outcome
 

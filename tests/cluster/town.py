@@ -79,6 +79,8 @@ class Town:
 
     script: Callable[[Batch], Answer] = doubled
     lease: float = 1.0
+    # The one model, `double`.
+    model: Model = field(default_factory=lambda: Model(target="sim:1ms", max_batch=16, workers=2))
     batch_sizes: str | tuple[int, ...] = "any"
     max_queue: int = Limits().max_queue
     level: Level = field(default_factory=lambda: Level(0))  # of every tenant
@@ -96,7 +98,7 @@ class Town:
         self.loop, self.clock = loop, loop.time
         redis = Redis(lease=self.lease)
         self.config = Config(
-            models={"double": Model(target="sim:1ms", max_batch=16, batch_sizes=self.batch_sizes, workers=2)},
+            models={"double": replace(self.model, batch_sizes=self.batch_sizes)},
             redis=redis,
             limits=Limits(max_queue=self.max_queue),
             tiers=Tiers(default="all", levels={"all": self.level}),

@@ -21,7 +21,8 @@ def curve_of(a: float, b: float = 0.0, limit: int = 32) -> ServiceCurve:
 
 
 def view(**changed: object) -> View:
-    """Case A of SCIENCE.md at 1,000/s: S 100 ms, 6 workers, 32 a batch; one request came just now."""
+    """A steady load: 1,000 requests a second on 6 workers; a batch of up to 32 takes 100 ms. One request came just
+    now."""
     usual = View(
         now=100.0, waiting=1, oldest=100.0, give_up=102.0, rate=1000.0, peak=1000.0, load=1000.0, workers=6.0,
         all_workers=6, idle=1, busy=5, last_dispatch=99.995, max_batch=32, max_wait=0.05,
@@ -257,6 +258,36 @@ def test_paced_prefers_the_smaller_of_two_that_are_nearly_as_good_unless_it_is_b
         128, Reason.FULL
     )  # the other one may take the rest
     assert decide("paced", **two, **full, waiting=257) == Send(256, Reason.FULL)
+
+
+def test_paced_leaves_none_behind_one_worker_that_would_hardly_keep_up_so() -> None:
+    """112 take 6.8 ms and 150 take 8.8: 16,500/s and 17,100/s. The times vary by 15 %, so they look alike."""
+    curve = ServiceCurve(256)
+    for spread in (1.15, 0.85) * 100:
+        for size, seconds in ((1, 4.2), (64, 4.2), (112, 6.75), (150, 8.77), (256, 14.4)):
+            curve.observe(size, 0.001 * seconds * spread)
+    assert curve.best_of(150) == 112
+    alone: dict[str, object] = {
+        "waiting": 150,
+        "all_workers": 1.0,
+        "workers": 1.0,
+        "max_batch": 256,
+        "curve": curve,
+    }
+    for rate, sent in ((10_000.0, Send(112, Reason.FULL)), (15_400.0, Send(150, Reason.IDLE))):
+        assert decide("paced", rate=rate, load=rate, peak=rate, **alone) == sent
+    several = {**alone, "all_workers": 2.0, "workers": 2.0}
+    assert decide("paced", rate=15_400.0, load=15_400.0, peak=15_400.0, **several) == Send(112, Reason.FULL)
+
+
+def test_paced_leaves_some_behind_one_worker_where_that_is_surely_better() -> None:
+    curve = ServiceCurve(64)
+    for _ in range(20):
+        for size, seconds in ((1, 0.016), (16, 0.016), (32, 0.064), (64, 0.064)):
+            curve.observe(size, seconds)
+    alone: dict[str, object] = {"all_workers": 1.0, "workers": 1.0, "max_batch": 64, "curve": curve}
+    for rate in (500.0, 900.0):
+        assert decide("paced", waiting=20, rate=rate, load=rate, **alone) == Send(16, Reason.FULL)
 
 
 def test_paced_tries_what_was_hardly_ever_run_only_where_it_is_far_behind() -> None:

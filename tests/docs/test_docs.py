@@ -245,7 +245,7 @@ class Shouting:
     def clock(self) -> float:
         return 0.0
 
-    def count(self, error: PenstockError, failure: Failure, request_id: str) -> None: ...
+    def count(self, error: PenstockError, failure: Failure, request_id: str, door: str) -> None: ...
 
     def submit_all(self, asks: Sequence[Ask], asker: CallAsker) -> Leaving:
         requests = [Accepted("key", "m", ask.input, 0, 9, 9, ask.request_id or "") for ask in asks]

@@ -12,7 +12,8 @@ from typing import Any
 
 import grpc
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
 from certificates import Authority
 from grpc_calls import (
@@ -376,6 +377,25 @@ def test_reflection_tells_enough_to_call_a_method(channel: grpc.Channel, version
     for content in found.file_descriptor_response.file_descriptor_proto:
         pool.Add(descriptor_pb2.FileDescriptorProto.FromString(content))
     assert pool.FindServiceByName(NATIVE).methods_by_name["InferStream"].server_streaming
+
+
+def test_grpcio_s_own_client_of_reflection_finds_the_messages_and_calls_with_them(
+    channel: grpc.Channel,
+) -> None:
+    """As `grpcurl` does: without a file of ours, and without a class of ours."""
+    database = ProtoReflectionDescriptorDatabase(channel)
+    assert {NATIVE, INFERENCE, "grpc.health.v1.Health"} <= set(database.get_services())
+    pool = descriptor_pool.DescriptorPool(database)
+    method = pool.FindServiceByName(NATIVE).methods_by_name["Infer"]
+    ask, answer = map(message_factory.GetMessageClass, (method.input_type, method.output_type))
+    said = channel.unary_unary(
+        f"/{NATIVE}/{method.name}", lambda each: bytes(each.SerializeToString()), answer.FromString
+    )(ask(text="found out"), timeout=HUNG)
+    assert said.text == "FOUND OUT"
+    watch = pool.FindServiceByName("grpc.health.v1.Health").methods_by_name["Watch"]
+    assert (watch.client_streaming, watch.server_streaming) == (False, True)
+    with pytest.raises(KeyError):
+        pool.FindServiceByName("made.up.Service")
 
 
 def test_the_proto_files_are_served(server: Server) -> None:

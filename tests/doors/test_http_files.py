@@ -12,6 +12,7 @@ from typing import Any
 import openai
 import pytest
 from openai.types import Batch
+from up_kit import up
 
 from penstock.adapters.api_keys.file import KeysFile
 from penstock.auth.keys import make_key
@@ -30,6 +31,14 @@ def embed(inputs):
 
 def upper(inputs):
     return [text.upper() for text in inputs]
+"""
+WAITING = """
+import os, time
+
+def embed(inputs):
+    while "wait" in inputs and not os.path.exists(os.path.join(os.path.dirname(__file__), "go")):
+        time.sleep(0.01)
+    return [[float(len(each)), 0.5] for each in inputs]
 """
 CONFIG = """
 [retries]
@@ -68,7 +77,11 @@ def client(server: Server) -> Iterator[openai.OpenAI]:
 
 
 def client_of(server: Server, key: str = "any") -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{server.url}/v1", api_key=key, max_retries=0)
+    return client_at(server.url, key)
+
+
+def client_at(url: str, key: str = "any") -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0)
 
 
 def line(custom_id: str, text: object, url: str = "/v1/embeddings", **more: object) -> bytes:
@@ -278,12 +291,7 @@ def test_a_batch_goes_on_where_it_was_after_its_server_was_killed(app: Path, tmp
     config = config.replace('directory = "files"', f'directory = "{tmp_path}/kept"')
     with running(config=config) as server, client_of(server) as client:
         batch = made(client, [line(f"{n}", f"text {n}") for n in range(600)])
-
-        def has_begun() -> bool:
-            counts = client.batches.retrieve(batch.id).request_counts
-            return counts is not None and counts.completed > 50
-
-        eventually(has_begun)
+        eventually(lambda: completed(client, batch) > 50)
         server.process.send_signal(signal.SIGKILL)
         server.process.wait(HUNG)
     with running(config=config) as server, client_of(server) as client:
@@ -298,6 +306,41 @@ def test_a_batch_goes_on_where_it_was_after_its_server_was_killed(app: Path, tmp
         assert len(again) < 600, "what was answered before is not run again"
     modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "kept").rglob("*")}
     assert modes == {0o600, 0o700}
+
+
+def test_a_batch_over_redis_goes_on_after_its_gateway_was_killed(tmp_path: Path) -> None:
+    """One line in the middle waits, so the batch is not over before."""
+    (tmp_path / "app.py").write_text(WAITING)
+    (tmp_path / "penstock.toml").write_text(f"{PATIENT}[limits]\ntenant_share = 1.0\n")
+    app, settings, kept = f"{tmp_path}/app.py:embed", f"{tmp_path}/penstock.toml", tmp_path / "kept"
+    with up(app, "--max-batch", "4", "--config", settings, "--files", str(kept)) as it:
+        with client_at(it.ports["gateway-1"]) as client:
+            texts = [*(f"text {n}" for n in range(60)), "wait", *(f"text {n}" for n in range(60, 120))]
+            batch = made(client, [line(f"{n}", text) for n, text in enumerate(texts)])
+            eventually(lambda: completed(client, batch) >= 20)
+            it.part("gateway-1").kill()
+        (tmp_path / "go").touch()
+        with client_at(it.ports["gateway-1"]) as client:
+            eventually(lambda: is_reachable(client))
+            ended = over(client, batch)
+            assert ended.request_counts is not None
+            assert ended.request_counts.model_dump() == {"total": 121, "completed": 121, "failed": 0}
+            assert ended.error_file_id is None
+            answered = [int(each["custom_id"]) for each in read(client, ended.output_file_id)]
+            assert sorted(answered) == list(range(121)), "each once"
+
+
+def completed(client: openai.OpenAI, batch: Batch) -> int:
+    counts = client.batches.retrieve(batch.id).request_counts
+    return 0 if counts is None else counts.completed
+
+
+def is_reachable(client: openai.OpenAI) -> bool:
+    try:
+        client.models.list()
+    except openai.APIConnectionError:
+        return False
+    return True
 
 
 def test_only_the_tenant_that_made_it_sees_it(app: Path, tmp_path: Path) -> None:

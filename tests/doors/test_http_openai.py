@@ -7,7 +7,9 @@ import struct
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import openai
@@ -15,7 +17,7 @@ import pytest
 
 from penstock.adapters.api_keys.file import KeysFile
 from penstock.auth.keys import make_key
-from server import PATIENT, Server, eventually, held, running
+from server import HELD, PATIENT, Server, eventually, held, running
 
 APP = """
 from penstock import Output
@@ -65,6 +67,32 @@ def server(app: Path) -> Iterator[Server]:
 
 def client_of(server: Server, key: str = "any", retries: int = 0) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"{server.url}/v1", api_key=key, max_retries=retries)
+
+
+class Counting:
+    """Counts the requests of a client, and has it sleep without waiting: how long it wanted to is noted."""
+
+    def __init__(self, server: Server, key: str = "any") -> None:
+        self.answers: list[Any] = []
+        self.slept: list[float] = []
+        self.client = client_of(server, key, retries=2).with_options(
+            http_client=openai.DefaultHttpxClient(event_hooks={"response": [self.answers.append]})
+        )
+
+    @property
+    def told(self) -> list[float]:
+        """The seconds after which each answer but the last said that it may be tried again."""
+        return [int(answer.headers["retry-after-ms"]) / 1e3 for answer in self.answers[:-1]]
+
+
+@contextmanager
+def counting(server: Server, key: str = "any") -> Iterator[Counting]:
+    counted = Counting(server, key)
+    with counted.client, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            "openai._base_client.time", SimpleNamespace(sleep=counted.slept.append, time=time.time)
+        )
+        yield counted
 
 
 def error_of(error: openai.APIStatusError) -> dict[str, Any]:
@@ -226,11 +254,70 @@ max_queue = 1
         assert (full.status, full.json()["error"]["type"]) == (503, "server_error")
         assert int(full.headers["retry-after-ms"]) >= 1
         assert "x-should-retry" not in full.headers
+        with counting(server) as counted, pytest.raises(openai.InternalServerError) as refused:
+            counted.client.embeddings.create(input=["a", "b", "c"], model="batch")
+        assert [answer.status_code for answer in counted.answers] == [503, 503, 503]
+        assert counted.slept == counted.told
+        assert error_of(refused.value)["code"] == "server_overloaded"
         with pytest.raises(openai.InternalServerError) as late:
             client.embeddings.create(input="late", model="batch")
         assert (late.value.status_code, late.value.response.headers["x-should-retry"]) == (504, "false")
         assert server.metric("penstock_requests_total", model="batch", outcome="DEADLINE_EXCEEDED") == 1
         server.open()
+        assert first.result().status == 200
+
+
+def test_a_text_with_an_idempotency_key_is_embedded_once(server: Server) -> None:
+    before = server.metric("penstock_batched_requests_total", model="embed")
+    with client_of(server) as client:
+        first, again = (
+            client.embeddings.with_raw_response.create(
+                input="once", model="embed", extra_headers={"idempotency-key": "text-1"}
+            )
+            for _ in range(2)
+        )
+    assert again.headers["idempotency-replayed"] == "true"
+    assert again.parse().data == first.parse().data
+    assert server.metric("penstock_batched_requests_total", model="embed") == before + 1
+
+
+def test_its_client_does_not_try_again_with_a_key_that_was_used_for_another_text(server: Server) -> None:
+    with counting(server) as counted:
+        headers = {"idempotency-key": "text-2"}
+        counted.client.embeddings.create(input="one", model="embed", extra_headers=headers)
+        with pytest.raises(openai.ConflictError) as conflict:
+            counted.client.embeddings.create(input="another", model="embed", extra_headers=headers)
+        assert [answer.status_code for answer in counted.answers] == [200, 409]
+        assert counted.slept == []
+    assert conflict.value.response.headers["x-should-retry"] == "false"
+
+
+def test_several_texts_with_an_idempotency_key_are_refused(server: Server) -> None:
+    with client_of(server) as client, pytest.raises(openai.BadRequestError) as refused:
+        client.embeddings.create(
+            input=["a", "b"], model="embed", extra_headers={"idempotency-key": "texts-1"}
+        )
+    assert "an Idempotency-Key names one" in error_of(refused.value)["message"]
+
+
+def test_texts_of_several_clients_share_a_batch_with_requests_at_other_doors(tmp_path: Path) -> None:
+    """Each embedding is the size of the batch that it came in."""
+    app = tmp_path / "app.py"
+    app.write_text(HELD.replace("return inputs", "return [[float(len(inputs))] for _ in inputs]"))
+    with running(f"{app}:batch", config=PATIENT) as server, ThreadPoolExecutor(4) as pool:
+        first = pool.submit(server.post, "/v1/inference", {"input": "first"})
+        eventually(lambda: server.admin("/internal/workers").json()[0]["in_flight"] == 1)
+        with client_of(server) as one, client_of(server) as other:
+            calls = [
+                pool.submit(one.embeddings.create, input=["a", "b"], model="batch"),
+                pool.submit(other.embeddings.create, input="c", model="batch"),
+            ]
+            native = pool.submit(server.post, "/v1/inference", {"input": "d"})
+            eventually(lambda: server.health()["waiting_clients"] == 5)
+            server.open()
+            sizes = [each.embedding for call in calls for each in call.result().data]
+        assert sizes == [[4.0]] * 3
+        assert native.result().json()["output"] == [4.0]
         assert first.result().status == 200
 
 
@@ -261,6 +348,10 @@ requests_per_minute = 2
                 client.completions.create(prompt="a", model="sim", **more)  # type: ignore[call-overload]
         assert error_of(over.value)["code"] == "rate_limit_exceeded"
         assert over.value.response.headers["ratelimit-limit"] == "2"
+        with counting(server, key) as counted, pytest.raises(openai.RateLimitError):
+            counted.client.completions.create(prompt="a", model="sim")
+        assert [answer.status_code for answer in counted.answers] == [429, 429, 429]
+        assert counted.slept == counted.told
         with client_of(server, "unknown") as client, pytest.raises(openai.AuthenticationError) as stranger:
             client.embeddings.create(input="a", model="sim")
         assert error_of(stranger.value)["code"] == "invalid_api_key"

@@ -3,21 +3,26 @@ time."""
 
 import asyncio
 import struct
+from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from h2.errors import ErrorCodes
 from http2_kit import Line
 
 from edge_kit import EchoApp, in_virtual_time, settle
 from http2_client import Heard
 from penstock.edge.answer import Answer
-from penstock.edge.caller import Caller
+from penstock.edge.body import Whole
+from penstock.edge.bounds import State
+from penstock.edge.caller import Caller, Parts
 from penstock.edge.edge import EdgeLimits
 from penstock.edge.fields import Headers
 from penstock.edge.grpc import GrpcConnection, GrpcEdge
-from penstock.edge.grpc_stream import MOST_IN_FLIGHT
+from penstock.edge.grpc_states import MOST_IN_FLIGHT, MOST_LASTING
+from penstock.edge.grpc_stream import MOST_IN_A_TURN
 from penstock.edge.http2_sending import CONNECTION_WINDOW, STREAM_WINDOW
-from penstock.errors import PenstockError, Unauthorized
+from penstock.errors import Draining, PenstockError, Unauthorized
 
 MIB = 2**20
 GRPC = (("content-type", "application/grpc"), ("te", "trailers"))
@@ -283,6 +288,121 @@ async def test_answers_that_wait_count_as_those_of_whoever_asks_failures_too() -
     line.talk()
     (stream,) = line.wire.connection._streams.values()
     assert (stream.waiting.holder, stream.waiting.held > 200_000) == ("acme", True)
+
+
+@in_virtual_time
+async def test_of_many_messages_that_come_in_one_read_few_are_taken_in_a_turn() -> None:
+    line = line_to(app := GrpcApp(at_once=False), body_seconds=5.0)
+    number = line.begin()
+    line.send(number, framed(b"little") * 40)
+    line.wire.send(line.outgoing())
+    taken = [len(app.asked)]
+    (stream,) = line.wire.connection._streams.values()
+    assert stream.state == State.BUSY, "what is left waits for us, and not for the client"
+    while line.edge.turns:
+        line.edge.turns.take()
+        taken.append(len(app.asked))
+    assert taken == [1, 1 + MOST_IN_A_TURN, 1 + 2 * MOST_IN_A_TURN, 40]
+    for asked in app.asked:
+        asked.answer(b"heard")
+    await settle()
+    assert line.answer(number).body == framed(b"heard") * 40
+    assert ended(line.answer(number)) == "0"
+
+
+# ---- answers without an end --------------------------------------------------------------------------------
+
+
+class LastingApp(GrpcApp):
+    """Answers with messages, until it is told that its client has left: then with a last one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[Parts] = []
+
+    def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: Whole) -> None:
+        asked = Lasting(self, caller)
+        caller.leaving = asked
+        try:
+            begun = caller.begin(Answer(200, [], b""))
+        except PenstockError as exc:
+            self.refuse(caller, exc, url, headers)
+            return
+        assert begun is not None
+        self.parts.append(begun)
+        begun.send(b"first")
+
+
+@dataclass
+class Lasting:
+    app: LastingApp
+    caller: Caller
+
+    def left(self) -> None:
+        asyncio.get_running_loop().call_soon(self.app.parts.pop().end, b"last")
+
+
+@in_virtual_time
+async def test_an_answer_without_an_end_lasts_as_long_as_its_client_answers_pings() -> None:
+    line = line_to(app := LastingApp(), ping_seconds=20.0, quiet_seconds=100.0, head_seconds=5.0, keys=True)
+    number = line.ask("POST", STREAM, framed(b"watch"), GRPC)  # the client has said all
+    for _ in range(300):
+        await asyncio.sleep(1.0)
+        line.talk()
+        assert ended(line.answer(number)) is None
+    app.parts[0].send(b"second")
+    await settle()
+    assert line.answer(number).body == framed(b"first") + framed(b"second")
+    await asyncio.sleep(50.0)  # nobody answers pings now
+    assert line.wire.aborted
+    assert not line.edge.connections
+
+
+@in_virtual_time
+async def test_when_the_server_stops_an_answer_without_an_end_has_a_last_word() -> None:
+    line = line_to(LastingApp())
+    number = line.ask("POST", STREAM, framed(b"watch"), GRPC)
+    line.talk()
+    await settle()
+    line.edge.retire()
+    await settle()
+    line.talk()
+    heard = line.answer(number)
+    assert heard.body == framed(b"first") + framed(b"last")
+    assert ended(heard) == "SERVICE_DRAINING"
+
+
+@in_virtual_time
+async def test_no_answer_without_an_end_begins_once_the_server_stops_or_its_client_has_left() -> None:
+    line = line_to(app := GrpcApp(at_once=False))
+    numbers = [line.begin(said=framed(b"watch")) for _ in range(2)]
+    line.machine.reset_stream(numbers[0])
+    line.talk()
+    assert app.asked[0].connection.begin(Answer(200, [], b"")) is None
+    line.edge.retire()
+    with pytest.raises(Draining):
+        app.asked[1].connection.begin(Answer(200, [], b""))
+
+
+@in_virtual_time
+async def test_a_call_has_one_answer_without_an_end_and_a_connection_few() -> None:
+    line = line_to(app := LastingApp())
+    twice = line.begin(said=framed(b"watch") + framed(b"watch"))
+    await settle()
+    line.talk()
+    assert ended(line.answer(twice)) == "MALFORMED_REQUEST"
+    assert not app.parts
+    numbers = [line.begin(said=framed(b"watch")) for _ in range(MOST_LASTING + 1)]
+    await settle()
+    line.talk()
+    codes = [ended(line.answer(number)) for number in numbers]
+    assert codes == [None] * MOST_LASTING + ["SERVICE_OVERLOADED"]
+    app.parts[0].end(b"")
+    await settle()
+    again = line.begin(said=framed(b"watch"))
+    await settle()
+    line.talk()
+    assert ended(line.answer(again)) is None
 
 
 # ---- a client that parts -----------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def test_both_ports_share_one_room_and_what_does_not_fit_is_said_once(
         assert http is not None
         assert grpc is not None
         assert (http.held, http.unsent, http.limits) == (grpc.held, grpc.unsent, grpc.limits)
-        assert http.room is grpc.room
+        assert http.lobby is grpc.lobby
         assert (http.turns, http.sending, http.hellos) == (grpc.turns, grpc.sending, grpc.hellos)
         assert http.app._large is grpc.app._large  # type: ignore[attr-defined]
         http.close()

@@ -43,7 +43,7 @@ OTHERS = {
     "server/life.py": "what a process waits for at its end",
     "server/listen.py": "one connection each; and the admin plane, without which there is no /livez to fail",
     "cluster/unbroken.py": "one request each",
-    "runtime/slot.py": "one batch each",
+    "runtime/handed.py": "one batch each",
     "runtime/jobs/runner.py": "one job each, which is led anew if it stops",
     "runtime/webhooks.py": "one webhook each",
     "roles/serve.py": "what a command shows",

@@ -6,7 +6,7 @@ from itertools import pairwise
 from runtime_kit import Station
 
 from penstock.errors import BackendBusy
-from penstock.runtime.slot import LONGEST_BUSY, LONGEST_UNSAID
+from penstock.runtime.vitals import LONGEST_BUSY, LONGEST_UNSAID
 from penstock.testing import Answer, MockBackend, run_virtual
 from penstock.types import Outcome
 

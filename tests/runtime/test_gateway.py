@@ -119,7 +119,7 @@ def test_refusals_are_counted_under_known_models_only() -> None:
     async def body() -> None:
         door = Door()
         for model, error in ("model", TooLarge("no")), ("made up by a client", NotFound("no")):
-            door.gateway.count(about(error, model, ""), Failure.of(error), "r1")
+            door.gateway.count(about(error, model, ""), Failure.of(error), "r1", "native")
         assert door.observed.refusals == [("model", "TOO_LARGE"), ("", "NOT_FOUND")]
 
     run_virtual(body())

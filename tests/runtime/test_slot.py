@@ -10,7 +10,8 @@ from runtime_kit import Station, ask
 
 from penstock.errors import BackendCrashed, BackendTimeout, BackendUnavailable, BatchRejected
 from penstock.runtime.known_good import KnownGood
-from penstock.runtime.slot import FIRST_RESTART, FULL_PROBE, LONGEST_FULL, LONGEST_RESTART, PROBE_LIMIT, SICK
+from penstock.runtime.slot import FIRST_RESTART, LONGEST_RESTART, SICK
+from penstock.runtime.vitals import FULL_PROBE, LONGEST_FULL, PROBE_LIMIT
 from penstock.testing import Answer, MockBackend, run_virtual
 from penstock.types import Batch, Failure, Outcome, Reason, Result
 

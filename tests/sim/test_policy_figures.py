@@ -85,3 +85,32 @@ def test_after_a_stall_the_default_policy_is_as_soon_back_as_greedy(sizes: Sizes
     assert back <= 1.01 * theirs_back
     for figure in ("mean", "p95", "p99"):
         assert getattr(ours, figure) <= 1.01 * getattr(theirs, figure)
+
+
+class Uneven(ServiceModel):
+    """A GPU that takes 0.3 ms more between two batches, and 4 ms more for one in twenty."""
+
+    def seconds(self, n: int, z: float = 0.0, longest: int = 0) -> float:
+        return 0.0003 + super().seconds(n, z, longest) + (0.004 if z > 1.645 else 0.0)
+
+
+def near_capacity(policy: str, seed: int) -> Spread:
+    """One worker at nine tenths of what it can do, whose batches vary by a tenth and more."""
+    points = ((1, 0.0042), (64, 0.0042), (128, 0.0077), (256, 0.01486))
+    rules = BatchingRules(max_batch=256, policy=policy, ahead=True)
+    scenario = Scenario(
+        Uneven(points=points, jitter=0.1), 1, rules,
+        admission=None, queue_limit=PATIENT, request_limit=PATIENT, seed=seed,
+    )  # fmt: skip
+    kernel, rng = Kernel(scenario), Random(seed)
+    for size in powers_to(256).allowed * 4:
+        kernel.batcher.curve.observe(size, scenario.service.seconds(size, rng.gauss(0.0, 1.0)))
+    return spread(kernel.run(poisson(15_500, 2.0, Random(seed)), warmup=0.4).latencies)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_one_worker_near_capacity_is_not_behind_greedy_because_its_batches_vary(seed: int) -> None:
+    """Sizes that look alike are not: what is left behind again and again costs what is missing to keep up."""
+    ours, theirs = near_capacity("paced", seed), near_capacity("greedy", seed)
+    for figure in ("mean", "p95", "p99"):
+        assert getattr(ours, figure) <= 1.15 * getattr(theirs, figure)

@@ -101,8 +101,7 @@ def test_the_tls_of_the_admin_plane_promises_nothing_that_it_does_not_have(pair:
 
     whole = ServerTls(TlsSettings(pair.certificate, pair.key))
     admin = AdminTls(whole)
-    assert names(admin) == names(Tls) | {"failed_handshakes"}
-    assert all(hasattr(admin, name) for name in names(admin))
+    assert names(admin) == names(Tls)
     assert admin.context is whole.admin_context
 
 
@@ -132,6 +131,9 @@ class Unfit:
     context: Any = "not a context"
     dead = False
     failed_handshakes = 0
+
+    def handshake_failed(self) -> None:
+        self.failed_handshakes += 1
 
     def start(self) -> None:
         pass

@@ -11,7 +11,7 @@ import uvloop
 from test_handshakes import edge_behind
 
 from certificates import Authority
-from penstock.edge import room
+from penstock.edge import lobby
 from penstock.edge.opening import Opening
 from penstock.edge.tls import ServerTls, TlsSettings
 from penstock.edge.turns import Turns
@@ -39,7 +39,7 @@ def answered(client: socket.socket) -> bool:
 def test_a_turn_of_the_loop_answers_as_many_hellos_as_it_has_time_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun: int
 ) -> None:
-    monkeypatch.setattr(room, "HELLOS", 0.0)  # the least: one in each turn, however fast the machine is
+    monkeypatch.setattr(lobby, "HELLOS", 0.0)  # the least: one in each turn, however fast the machine is
     pair, words = Authority().issue(tmp_path, "server"), hello()
     tls = ServerTls(TlsSettings(pair.certificate, pair.key))
 

@@ -22,6 +22,8 @@ from tools.dashboards.queries import (
 GOOD = f'{MODEL}, outcome="SUCCESS"'
 ACCEPTED = rate("penstock_requests_total", "model")
 BAD = f'{MODEL}, outcome!~"SUCCESS|CLIENT_LEFT|CANCELLED"'
+AT_DOORS, DOOR = "penstock_door_requests_total", f'{JOB}, door!=""'
+ILL, NO_ILL = 'outcome!="SUCCESS"', "every request succeeds"
 OBJECTIVE = f"min (penstock_latency_objective_seconds{{{MODEL}}})"
 ALERTS = 'ALERTS{alertname=~"Penstock.*", alertstate="firing"}'
 
@@ -98,6 +100,27 @@ REQUESTS = Row(
     ],
 )
 
+DOORS = Row(
+    "Doors",
+    [
+        Panel(
+            "Requests at each door",
+            [Query(rate(AT_DOORS, "door", DOOR), "{{door}}")],
+            "reqps",
+            "Accepted and refused, of all models. What came to no door is left out.",
+            width=COLUMNS // 2,
+            stacked=True,
+        ),
+        Panel(
+            "Refused and failed, at each door",
+            [Query(rate(AT_DOORS, "door, outcome", f"{DOOR}, {ILL}"), "{{door}}: {{outcome}}", empty=NO_ILL)],
+            "reqps",
+            "By error code, of all models.",
+            width=COLUMNS // 2,
+        ),
+    ],
+)
+
 QUEUE = Row(
     "Queue and workers",
     [
@@ -165,6 +188,6 @@ BOARD = Board(
     "penstock-overview",
     "Penstock: overview",
     "Is it well?",
-    [NOW, REQUESTS, QUEUE, ALARMS],
+    [NOW, REQUESTS, DOORS, QUEUE, ALARMS],
     [variable("model", "penstock_request_latency_seconds_count")],
 )

@@ -1,6 +1,6 @@
 """The keys that an identity provider publishes (JWKS): fetched again and again, and kept while the provider is
 away. The verifier (`jwt.py`) makes the `Provider`, is handed the keys, and says when one is unknown. A server that
-takes tokens runs the fetching as a loop (`roles/auth.py`).
+takes tokens runs the fetching as a loop (`doorkeeper.py`).
 
 However many tokens name unknown keys, the provider is asked at most once in `gap` seconds, and all who wait share
 one fetch. A fetch that fails, or brings no usable key, changes nothing.

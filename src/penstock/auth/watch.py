@@ -1,6 +1,6 @@
 """Keeps a `KeyRing` up to date with its store: looks twice a second, and goes on while the store is away.
 
-Every process that takes API keys runs one, as a loop of the doorkeeper (`roles/auth.py`).
+Every process that takes API keys runs one, as a loop of the doorkeeper (`doorkeeper.py`).
 """
 
 import asyncio

@@ -1,5 +1,6 @@
 """`Client`: asks a server from a program without an event loop. It runs an `AsyncClient` in a loop of its own, in a
-thread that starts with the first request."""
+thread that starts with the first request. Users' programs import it from `penstock.client`, and nothing else here
+does."""
 
 import os
 import ssl

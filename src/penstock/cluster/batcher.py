@@ -263,17 +263,17 @@ class BatcherMember(Member):
         except TimeoutError:
             return False
         except Exception as error:
-            log.warning("could not hand over: Redis is away", extra={"error": str(error)})
+            log.warning("could not hand over: the bus is away", extra={"error": str(error)})
             return False
         return True
 
     async def _give_back_shards(self) -> None:
-        """Give the shards to other batchers. If Redis is away, others have them a lease later. What is in hand is
+        """Give the shards to other batchers. If the bus is away, others have them a lease later. What is in hand is
         finished all the same."""
         try:
             await self.leases.release_all()
         except StoreDown as error:
-            log.warning("shards were not given back: Redis is away", extra={"error": error.message})
+            log.warning("shards were not given back: the bus is away", extra={"error": error.message})
 
     async def stop(self) -> None:
         await super().stop()

@@ -1,5 +1,5 @@
 """How the whole installation stands, by what the heartbeats in the registry say. Every member shows it on its admin
-plane (`member.py`), and the overview shows it (`roles/overview.py`). A gateway also asks which models have workers.
+plane (`member.py`), and the overview shows it (`lookout.py`). A gateway also asks which models have workers.
 It only reads what was said: nobody is asked anew."""
 
 from collections import Counter

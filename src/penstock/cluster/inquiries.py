@@ -17,7 +17,9 @@ from penstock.words.messages import Question, Told, encode
 
 LIMIT = 1.0  # seconds that the other gateways have to answer
 
-Row = Mapping[str, Any]  # a request, as the admin plane shows it
+# A request, as the admin plane shows it. Between gateways it is JSON, which is passed on unread: nothing here goes
+# by what is in it.
+Row = Mapping[str, Any]
 T = TypeVar("T")
 
 
@@ -71,11 +73,8 @@ class Inquiries:
             async with asyncio.timeout(LIMIT):
                 await self._post.send_all([(box, message) for box in sorted(boxes)], give_up_after=LIMIT)
                 await asking.answered.wait()
-        except (
-            TimeoutError,
-            StoreDown,
-        ):  # what was found so far, and what this gateway knows itself, is said
-            pass
+        except (TimeoutError, StoreDown):
+            pass  # what was found so far, and what this gateway knows itself, is said
         finally:
             asked.remove(asking)
             if not asked:

@@ -58,7 +58,5 @@ class LetterWriter(RequestObserver):
                 self._somebody_died.set()
                 if not isinstance(error, PenstockError):
                     raise
-                log.warning(
-                    "dead letters wait for Redis", extra={"letters": len(dead), "error": error.message}
-                )
+                log.warning("dead letters wait", extra={"letters": len(dead), "error": error.message})
                 await asyncio.sleep(AGAIN)

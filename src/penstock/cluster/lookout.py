@@ -1,17 +1,20 @@
 """Finds out how the gateways and batchers of an installation stand: each is asked through its mailbox and answers
 with a report.
 
-Every member has a `Lookout`. It asks for `roles/overview.py` while somebody looks at the overview, and at no other
-time. Mailboxes are used, and not admin planes, because every process can reach them, without an address and without
-a token. Workers and autoscalers are not asked: their heartbeats say all of it.
+Every member has a `Lookout`, which tells the member's overview what is around it. It asks others only while
+somebody looks at the overview. Mailboxes are used, and not admin planes, because every process can reach them,
+without an address and without a token. Workers and autoscalers are not asked: their heartbeats say all of it.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from penstock.cluster.condition import all_worker_rows, process_rows
 from penstock.errors import StoreDown
+from penstock.overview.overview import ProcessLook
 from penstock.ports.bus import Post
 from penstock.ports.registry import Registry
+from penstock.runtime.condition import WorkerRow
 from penstock.words.messages import Look, Seen, encode
 
 LIMIT = 0.8  # seconds that the others have to answer: less than between two looks
@@ -27,6 +30,8 @@ class _Open:
 
 
 class Lookout:
+    """Implements `runtime.own_overview.Surroundings`."""
+
     def __init__(self, me: str, post: Post, registry: Registry) -> None:
         self._me, self._post, self._registry = me, post, registry
         self._last = 0  # the number of the last look
@@ -34,6 +39,13 @@ class Lookout:
         self._answering: set[asyncio.Task[bool]] = set()  # reports that are being sent
         # Returns the report of this process as bytes, with the last hour if that is asked for.
         self.describe: Callable[[bool], bytes] | None = None
+
+    def workers(self) -> Sequence[WorkerRow]:
+        return all_worker_rows(self._registry)
+
+    def processes(self) -> list[ProcessLook]:
+        rows = process_rows(self._registry)
+        return [ProcessLook(row.name, row.role, row.host, row.last_seen, told=False) for row in rows]
 
     async def look(self, *, hour: bool = False) -> list[bytes]:
         """Returns the reports of all other gateways and batchers that answer in time."""

@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -41,7 +42,7 @@ def _never_used_again(given: str, role: str) -> str:
     return f"{given}-{secrets.token_hex(3)}" if given else f"{role}-{secrets.token_hex(5)}"
 
 
-class Member:
+class Member(ABC):
     """One process among those that meet at a bus: its mailbox, its place in the registry, its loops."""
 
     def __init__(
@@ -65,14 +66,15 @@ class Member:
 
     # ---- to be filled in by each role ----------------------------------------------------------------------
 
+    @abstractmethod
     def describe(self) -> Heartbeat:
         """The heartbeat of this process for the registry, without where it runs, which `_heartbeat` adds."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def begin(self) -> None:
         """Start the loops of this kind of member. The bus is open."""
 
-    def received(self, message: Message) -> None:
+    def received(self, message: Message) -> None:  # noqa: B027 - an autoscaler is sent none
         """Take in a message from the mailbox."""
 
     def why_not_ready(self) -> str:
@@ -91,19 +93,20 @@ class Member:
         """The slowest requests of the last minutes. Only gateways know them."""
         return []
 
+    @abstractmethod
     def gauges(self) -> ServerGauges:
-        raise NotImplementedError
+        """The numbers that say how this process stands, for the metrics page."""
 
     @property
+    @abstractmethod
     def unfinished(self) -> int:
         """How many requests this process still has to finish."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def drain(self, seconds: float) -> bool:
         """Take nothing new, and finish what was taken. Returns True if all of it was finished in time."""
-        raise NotImplementedError
 
-    def abandon(self) -> None:
+    def abandon(self) -> None:  # noqa: B027 - most have nothing to tell
         """Tell those who still wait that time is up, since `drain` did not finish everything. Only a gateway does:
         what a batcher or worker leaves is finished by others."""
 

@@ -95,7 +95,8 @@ class Tls:
 
     certificate: FreeText = ""  # a PEM file, the server's own first; empty: no TLS
     key: FreeText = ""  # empty: it is in the same file
-    client_ca: FreeText = ""  # who signs for clients; empty: they are not asked for a certificate
+    # The authority that signs for clients; empty: they are not asked for a certificate.
+    client_ca: FreeText = ""
     client_certificates: Annotated[str, Choice(("none", "optional", "required"))] = "required"
     minimum: Annotated[str, Choice(("1.2", "1.3"))] = "1.2"
     http2: Switch = True  # offered to clients, beside HTTP/1.1
@@ -185,7 +186,8 @@ class Tracing:
     together: Positive = 512  # spans in one request
     max_queue: Positive = 16_384  # spans that wait; beyond it they are dropped and counted
     max_links: Positive = 128  # of one span; a batch of more has several spans
-    ca_file: FreeText = ""  # who signs for an https:// endpoint; empty: whom the system trusts
+    # The authority that signs for an https:// endpoint; empty: those that the system trusts.
+    ca_file: FreeText = ""
     client_certificate: FreeText = ""
     client_key: FreeText = ""  # empty: it is in the same file
 
@@ -385,7 +387,8 @@ class HttpEndpoint:
     health: FreeText = ""  # a path to GET when probing; empty: a connection that opens is proof enough
     headers: Annotated[Mapping[str, str], Headers()] = field(default_factory=dict, repr=False)
     max_response: Bytes = 64 * MIB
-    ca_file: FreeText = ""  # who signs for an https:// endpoint; empty: whom the system trusts
+    # The authority that signs for an https:// endpoint; empty: those that the system trusts.
+    ca_file: FreeText = ""
     client_certificate: FreeText = ""  # shown to an endpoint that asks for one
     client_key: FreeText = ""  # empty: it is in the same file
     server_name: FreeText = ""  # in its certificate; empty: the host of the URL
@@ -401,7 +404,8 @@ class GrpcEndpoint:
     shape: Annotated[str, Choice(("auto", "[n]", "[n,1]"))] = "auto"  # auto: as the model describes itself
     version: FreeText = ""  # of the model to ask for; empty: the server's choice
     headers: Annotated[Mapping[str, str], Headers()] = field(default_factory=dict, repr=False)
-    ca_file: FreeText = ""  # who signs for a grpcs:// endpoint; empty: whom gRPC trusts by itself
+    # The authority that signs for a grpcs:// endpoint; empty: those that gRPC trusts by itself.
+    ca_file: FreeText = ""
     client_certificate: FreeText = ""
     client_key: FreeText = ""  # empty: it is in the certificate's file
     server_name: FreeText = ""  # the name in its certificate; empty: the host

@@ -33,6 +33,9 @@ REFIT = 4  # batches: how often the curve is drawn anew after that, since one mo
 LEAST_SPREAD = 0.01
 GUARD = 2.5  # standard deviations of the service time kept between the expected finish and a deadline
 UNSURE = 0.1  # the least spread that is assumed for sizes with few samples, however even these are
+# How much of a throughput is surely there: of one that was picked as the best of several, the less the more the
+# times vary, since luck had a part in the choice.
+SURELY, PICKED = 1.06, 0.5
 CRUMBS = 0.75  # a size above this part of what waits leaves few behind, so it must be clearly better
 NEAR = 1.3  # sizes that differ by no more than this factor tell of each other
 WITHIN = 0.02  # throughputs that differ by less than this part count as equal
@@ -279,6 +282,11 @@ class ServiceCurve:
         alike = 1.0 - WITHIN - LUCK * self.spread
         together = waiting / self.hopeful(waiting)
         return best if rate > (together * alike if best < CRUMBS * waiting else together / alike) else waiting
+
+    def surely_better(self, size: int, waiting: int) -> bool:
+        """Whether a size that was picked for its throughput is surely better than, or as good as, to send all."""
+        needed = (1.0 + PICKED * self.spread) / SURELY
+        return size / self(size) > needed * waiting / self.hopeful(waiting)
 
     def most_of(self, waiting: int, *, far_behind: bool) -> int:
         """How many of the waiting requests go from a queue that is behind: all, if their throughput looks better

@@ -11,7 +11,7 @@ from statistics import median
 from penstock.types import Seconds
 
 REMEMBERED = 9  # pairs of a first run and a later one; the cost is their median
-# Both are parts of a batch's time.
+# DEAR and UNEVEN are parts of a batch's time.
 DEAR = 0.5  # if first runs take longer by less than this, they are learned like other batches
 UNEVEN = 0.1  # costs of first runs that differ by more than this hide how long the batch itself took
 

@@ -26,6 +26,7 @@ def models_of(gateway: Gateway) -> Sequence[Mapping[str, object]]:
 class Models(TellingDoor):
     """Tells which models are served."""
 
+    name = "native"
     path = "/v1/models"
 
     async def tell(self, visit: Visit, respond: Respond) -> None:
@@ -47,6 +48,7 @@ class Models(TellingDoor):
 class Health(TellingDoor):
     """Tells load balancers whether traffic should come."""
 
+    name = "native"
     path = "/health"
     methods = ("GET", "HEAD")
     public = True

@@ -50,6 +50,7 @@ from penstock.errors import (
 from penstock.ports import Waiting
 from penstock.types import Ask, Identity, Reply
 
+WEBSOCKET = "websocket"  # the name of the door
 POLICY = 1008  # of RFC 6455, 7.4.1: the client may not go on as it has begun
 GOOD_BYE = (
     b'{"goodbye":"this server is shutting down: what is in flight is answered, and then the connection ends;'
@@ -303,6 +304,7 @@ class Conversation:
         if trace is not None:
             trace.sign(ask)
         question = questions[name] = Question(self, name, trace)
+        ask.door = WEBSOCKET
         try:
             question.waiting = self._gateway.submit(ask, question)
         except BaseException:
@@ -337,7 +339,7 @@ class Conversation:
         """Answer with an error. A client whose credential is good no more must say again who asks."""
         if isinstance(exc, Unauthorized | Forbidden) and self._doorman is not None:
             credentials, self._credentials = credentials or self._credentials, NO_HEADERS
-        _, failure, request_id = self._reception.refuse(exc, credentials or self._credentials)
+        _, failure, request_id = self._reception.refuse(exc, credentials or self._credentials, WEBSOCKET)
         if trace is not None:
             trace.ended(status_of(failure), failure.code, request_id=request_id)
         if self._wire is not None:

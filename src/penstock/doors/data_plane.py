@@ -112,7 +112,7 @@ class DataPlane:
             try:
                 identity = None if self._doorman is None else self._doorman.identify(headers)
                 asks = self._read(door, _letter(door, body, headers, url))
-                self._sign(asks, identity, headers)
+                self._sign(door, asks, identity, headers)
                 self._submit(caller, door, asks, _wanted(headers))
                 return
             except KeysWanted:
@@ -138,12 +138,13 @@ class DataPlane:
             ask = door.read_one(body)
             if ask is None:
                 asks = self._checked(at_once(door.read(body, NO_HEADERS)))
-                self._sign(asks, identity, head.headers)
+                self._sign(door, asks, identity, head.headers)
                 self._submit(caller, door, asks, Media.JSON)
                 return
             render: Render = door.render
             if isinstance(ask, Call):
                 render, [ask] = door.render_of(ask, Media.JSON), ask
+            ask.door = door.name
             if identity is not None:  # the same as `_sign` and `_submit` do, without their calls
                 ask.identity = identity
             if head.request_id is not None:
@@ -231,7 +232,7 @@ class DataPlane:
             asks = self._checked(await self._reception.look(identity, door.read_letter(letter)))
         else:
             asks = self._read(door, letter)
-        self._sign(asks, identity, headers)
+        self._sign(door, asks, identity, headers)
         key, preferred = idempotency_key(headers), prefers_task(headers)
         if key is not None and len(asks) > 1:
             raise Unacceptable(
@@ -261,13 +262,16 @@ class DataPlane:
         self._inside.check_number(len(asks))
         return asks
 
-    def _sign(self, asks: Sequence[Ask], identity: Identity | None, headers: Headers) -> None:
-        """Put what the head says (identity, id, trace) into each ask. Several asks of one call have the same id."""
+    def _sign(
+        self, door: AskingDoor, asks: Sequence[Ask], identity: Identity | None, headers: Headers
+    ) -> None:
+        """Put the door and what the head says (identity, id, trace) into each ask. Several asks of one call have
+        the same id."""
         asked, (parent, state) = request_id(headers), trace(headers)
         if asked is None and len(asks) > 1:
             asked = self._make_id()
         for ask in asks:
-            ask.identity, ask.request_id = identity, asked
+            ask.door, ask.identity, ask.request_id = door.name, identity, asked
             ask.traceparent, ask.tracestate = parent, state
 
     def _submit(self, caller: Caller, door: AskingDoor, asks: Sequence[Ask], wanted: Media) -> None:
@@ -328,7 +332,7 @@ class DataPlane:
     def _failed(self, caller: Caller, door: Door | None, exc: Exception, headers: Headers) -> None:
         """Answer an error, in the shape of the door if there is one. No other place does so."""
         # A refused request is charged too; if that exceeds the quota, the client is told OverQuota instead.
-        exc, failure, asked = self._reception.refuse(exc, headers)
+        exc, failure, asked = self._reception.refuse(exc, headers, "" if door is None else door.name)
         answer = self._nowhere(failure, asked) if door is None else door.failure(failure, asked)
         if isinstance(exc, MethodNotAllowed) and door is not None:
             answer = with_fields(answer, [("allow", ", ".join(door.methods))])

@@ -20,6 +20,7 @@ PAGE = Path(__file__).with_name("docs.html").read_bytes()
 class Document(TellingDoor):
     """Tells the document."""
 
+    name = "docs"
     path = "/openapi.json"
     public = True
 
@@ -62,6 +63,7 @@ class Document(TellingDoor):
 class Docs(TellingDoor):
     """Tells the page."""
 
+    name = "docs"
     path = "/docs"
     public = True
 

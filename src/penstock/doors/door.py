@@ -70,6 +70,8 @@ class Inside:
 class Door(ABC):
     """What every door has."""
 
+    # Under which the metrics count what comes to the door. Doors for the same clients have the same name.
+    name: ClassVar[str]
     # The path; a part in braces, as in /v1/result/{task_id}, stands for any one name.
     path: ClassVar[str]
     methods: ClassVar[tuple[str, ...]]

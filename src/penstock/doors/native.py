@@ -48,6 +48,7 @@ _SHORT = msgspec.json.Decoder(ShortBody)
 class Inference(AskingDoor):
     """The full form: a body with everything that a client may say of a request."""
 
+    name = "native"
     path = "/v1/inference"
     tasks = BecomesTask.AS_MODEL
     others = True
@@ -114,6 +115,7 @@ class ShortInference(AskingDoor):
     """The short form: a body with nothing but an input, for the default model. The client waits for the answer,
     even if the model's setting makes tasks, unless it asks for a task."""
 
+    name = "short"
     path = "/api/inference"
     tasks = BecomesTask.IF_ASKED
 

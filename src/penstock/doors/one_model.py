@@ -15,6 +15,7 @@ from penstock.types import Failure
 class OneModel(TellingDoor):
     """Tells of one model."""
 
+    name = "openai"
     path = f"{Models.path}/{{model}}"
 
     async def tell(self, visit: Visit, respond: Respond) -> None:

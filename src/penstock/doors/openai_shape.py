@@ -64,6 +64,8 @@ def failed(failure: Failure, request_id: str) -> Answer:
 class OpenAIDoor(AskingDoor):
     """A door whose errors have this shape."""
 
+    name = "openai"
+
     def failure(self, failure: Failure, request_id: str) -> Answer:
         return failed(failure, request_id)
 

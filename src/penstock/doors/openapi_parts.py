@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
+
 from penstock.errors import STATUS_BY_CODE
 
 Part = dict[str, Any]
@@ -64,6 +66,12 @@ class Described(NamedTuple):
 
     paths: Part = {}  # noqa: RUF012 - nobody adds to it
     schemas: Part = {}  # noqa: RUF012
+
+
+def of_structs(*kinds: type[msgspec.Struct]) -> Part:
+    """Returns the schemas of these structs, and of those that they are made of, by their names."""
+    _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    return schemas
 
 
 def sent(schema: str) -> Part:

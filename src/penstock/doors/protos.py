@@ -12,6 +12,7 @@ TEXT = ("content-type", "text/plain; charset=utf-8")
 class Protos(TellingDoor):
     """Names the files."""
 
+    name = "docs"
     path = "/proto"
     public = True
 
@@ -22,6 +23,7 @@ class Protos(TellingDoor):
 class Proto(TellingDoor):
     """Gives one file."""
 
+    name = "docs"
     path = f"{Protos.path}/{{file}}"
     public = True
 

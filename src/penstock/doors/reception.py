@@ -50,9 +50,10 @@ class Reception:
             self._charges.check(identity)
         return (yield from steps)
 
-    def refuse(self, exc: Exception, headers: Headers) -> tuple[Exception, Failure, str]:
+    def refuse(self, exc: Exception, headers: Headers, door: str) -> tuple[Exception, Failure, str]:
         """Charge, count and log a request that is refused. Returns the error that its client gets, the same in
-        words, and the id of the request. `headers`: who asks, and the client's own id."""
+        words, and the id of the request. `headers`: who asks, and the client's own id. `door`: the name of the
+        door; empty if it came to none."""
         if self._charges is not None:
             exc = self._charges.after(exc, headers)
         if isinstance(exc, PenstockError):
@@ -61,5 +62,5 @@ class Reception:
             log.error("a request failed inside the server", exc_info=exc)
             failure, about = Failure("INTERNAL", "the server failed; its log says how"), PenstockError("")
         asked = request_id(headers) or self._make_id()
-        self._gateway.count(about, failure, asked)
+        self._gateway.count(about, failure, asked, door)
         return exc, failure, asked

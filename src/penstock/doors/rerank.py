@@ -92,6 +92,7 @@ _DOCUMENT = msgspec.json.Decoder(_Document)
 class Rerank(AskingDoor):
     """Takes a query and documents, and ranks these. Answers as the first version of these servers does."""
 
+    name = "rerank"
     path = "/v1/rerank"
     version: ClassVar[str] = "1"
     gives_documents: ClassVar[bool] = True  # where the client does not say whether it wants them

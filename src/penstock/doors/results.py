@@ -2,8 +2,6 @@
 `/v1/result/…`, where a task's result is fetched, the task followed (`followed.py`) or cancelled, whichever gateway
 accepted it."""
 
-from datetime import UTC, datetime
-
 import msgspec
 
 from penstock.doors.door import Inside, Respond, TellingDoor, Visit
@@ -31,6 +29,7 @@ from penstock.errors import Unacceptable
 from penstock.output import in_json
 from penstock.ports import Task
 from penstock.types import TaskStatus
+from penstock.units import iso_time
 
 PLACE = "/v1/result/"
 LARGE_RESULT = 128 * 1024  # bytes; a larger result waits for its turn
@@ -39,6 +38,7 @@ LARGE_RESULT = 128 * 1024  # bytes; a larger result waits for its turn
 class Results(TellingDoor):
     """Tells where a task stands, waits for it, or cancels it."""
 
+    name = "native"
     path = f"{PLACE}{{task_id}}"
     methods = ("GET", "DELETE")
 
@@ -186,10 +186,11 @@ def told(task: Task, with_output: bool) -> bytes:
 
 
 def _where_it_stands(task: Task, *, with_output: bool = True) -> Answer:
-    timestamp = (
-        datetime.fromtimestamp(task.changed_at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    )
-    said: dict[str, object] = {"task_id": task.id, "status": task.status, "timestamp": timestamp}
+    said: dict[str, object] = {
+        "task_id": task.id,
+        "status": task.status,
+        "timestamp": iso_time(task.changed_at),
+    }
     reply = task.answer
     if reply is not None and reply.failure is not None:
         said["error"] = {"error": reply.failure.code, "message": in_full(reply.failure)}

@@ -23,7 +23,7 @@ NO_SCORE = "gives no score: its output is not one number, nor an object with a '
 NO_LABELS = "gives no labels: its output holds no scores"
 
 
-class Prediction(msgspec.Struct):
+class Prediction(msgspec.Struct, forbid_unknown_fields=True):
     """A label and its score."""
 
     label: str

@@ -20,7 +20,6 @@ from penstock.doors.every_answer import usual_of
 from penstock.doors.inputs import check_unicode, decode, inputs_of
 from penstock.doors.openapi_parts import (
     QUOTA_FIELDS,
-    STRING,
     TRACEPARENT,
     TRACESTATE,
     X_REQUEST_ID,
@@ -30,6 +29,7 @@ from penstock.doors.openapi_parts import (
     answered,
     input_schema,
     object_of,
+    of_structs,
     sent,
 )
 from penstock.doors.options import parameters_of, schemas_of
@@ -131,10 +131,10 @@ class Predict(TeiDoor):
         }
         options = schemas_of(OF_SCORES, offer.parameters.get(offer.default))
         inputs = _inputs_schema(input_schema("text", offer.clean), offer)
-        label = object_of({"label": STRING, "score": {"type": "number"}})
-        labels = {"type": "array", "items": label, "minItems": 1}
+        labels = {"type": "array", "items": {"$ref": "#/components/schemas/Prediction"}, "minItems": 1}
         schemas = {
             "PredictRequest": object_of({"inputs": inputs, **options}, optional=[*options]),
+            **of_structs(Prediction),
             "Predictions": {"anyOf": [labels, {"type": "array", "items": labels, "minItems": 1}]},
             **ERROR_SCHEMA,
         }

@@ -51,6 +51,8 @@ ERRORS = (400, 408, 409, 413, 415, 422, 424, 429, 500, 503, 504)
 class TeiDoor(AskingDoor):
     """A door whose errors have this shape."""
 
+    name = "tei"
+
     def failure(self, failure: Failure, request_id: str) -> Answer:
         status, kind = _KNOWN.get(failure.code) or (status_of(failure), "Validation")
         said = {"error": in_full(failure), "error_type": kind}

@@ -7,7 +7,7 @@ Its frames are read by a library that only this door needs. Where it is not inst
 from importlib.util import find_spec
 
 from penstock.doors.ask_traces import AskTraces
-from penstock.doors.conversation import GOOD_BYE, Conversation
+from penstock.doors.conversation import GOOD_BYE, WEBSOCKET, Conversation
 from penstock.doors.door import Inside, TalkingDoor
 from penstock.doors.handshake import agree
 from penstock.doors.openapi_parts import STRING, Described, Offer, Part, object_of, parameter, refused
@@ -25,6 +25,7 @@ MISSING = "WebSocket needs a library that is not installed on this server: pip i
 class WebSocketDoor(TalkingDoor):
     """Lets a connection become a conversation."""
 
+    name = WEBSOCKET
     path = "/v1/stream"
 
     def __init__(self, inside: Inside) -> None:

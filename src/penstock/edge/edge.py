@@ -21,8 +21,8 @@ from penstock.edge.bounds import REFUSED_AT_ONCE, State
 from penstock.edge.departed import Deaf, those_who_left, those_with_words
 from penstock.edge.held import Crowd
 from penstock.edge.http1 import Connection
+from penstock.edge.lobby import Lobby
 from penstock.edge.reads import Reads
-from penstock.edge.room import Room
 from penstock.edge.tls import Tls
 
 if TYPE_CHECKING:
@@ -88,10 +88,10 @@ class Edge:
         tls: Tls | None = None,
         *,
         keys: bool = False,
-        room: Room | None = None,
+        lobby: Lobby | None = None,
     ) -> None:
-        """`keys`: whether clients can prove who they are. `room`: what this edge shares with others; None: it has a
-        room of its own."""
+        """`keys`: whether clients can prove who they are. `lobby`: what this edge shares with others; None: it has
+        one of its own."""
         self.app = app
         self.limits = limits
         self.clock = clock
@@ -103,12 +103,12 @@ class Edge:
             self._make = Opening
         self.tick = 0
         self.closing = False  # every answer from now on is the last on its connection
-        self.room = room or Room(loop, limits.max_unfinished, limits.max_unsent, keys=keys)
-        self.connections = self.room.add(set[Counted]())
+        self.lobby = lobby or Lobby(loop, limits.max_unfinished, limits.max_unsent, keys=keys)
+        self.connections = self.lobby.add(set[Counted]())
         self.deaf: set[Deaf] = set()  # connections that are not read from
         self.keys = keys
-        self.held, self.unsent = self.room.held, self.room.unsent
-        self.turns, self.sending, self.hellos = self.room.turns, self.room.sending, self.room.hellos
+        self.held, self.unsent = self.lobby.held, self.lobby.unsent
+        self.turns, self.sending, self.hellos = self.lobby.turns, self.lobby.sending, self.lobby.hellos
         self.reads = Reads(loop, bare=tls is None, crowded=lambda: self.held.crowded)
         self._crowd = Crowd()
         self._over = False  # whether nobody is let in any more
@@ -141,13 +141,13 @@ class Edge:
 
     @property
     def full(self) -> bool:
-        return self._over or self.room.connections > self.limits.max_connections
+        return self._over or self.lobby.connections > self.limits.max_connections
 
     @property
     def overfull(self) -> bool:
         """Whether there are too many connections even to refuse one. A refused client takes a descriptor until it
         has read why, and few can be spared."""
-        return self._over or self.room.connections > self.limits.max_connections + REFUSED_AT_ONCE
+        return self._over or self.lobby.connections > self.limits.max_connections + REFUSED_AT_ONCE
 
     def _turn(self) -> None:
         # Set first, so that nothing below can end the timer.

@@ -57,6 +57,11 @@ class GrpcConnection(Http2Connection):
             self._machine.open_stream(size, stream.id)
             self._flush_soon()
 
+    @property
+    def lasting(self) -> int:
+        """How many calls of the connection last."""
+        return sum(cast(GrpcStream, stream).lasts for stream in self._streams.values())
+
     def earn(self, messages: int) -> None:
         """Note that so many messages go out: a client may open its windows again with each that it reads."""
         self._frames.earn(messages)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class GrpcCall:
-    """One message of a stream. Implements `caller.Caller`."""
+    """One message of a stream. Implements `caller.Caller`, and `caller.Parts` of itself: each part is a message."""
 
     __slots__ = ("_stream", "leaving", "render")
 
@@ -34,9 +34,25 @@ class GrpcCall:
         self.leaving = None
         self._stream.answer_to(self, answer, tenant)
 
-    def begin(self, answer: Answer, tenant: str = "") -> Parts | None:
-        """Returns None: the answer to a message is one message."""
-        return None
+    def begin(self, answer: Answer, tenant: str = "") -> "Parts | None":
+        """Answer with any number of messages, and end with the status that all is well. Raises PenstockError if
+        that cannot be."""
+        return self if self._stream.let_last(self) else None
+
+    def send(self, part: bytes) -> None:
+        self._stream.say(self, part)
+
+    def end(self, part: bytes) -> None:
+        self.leaving = None
+        if part:
+            self._stream.say(self, part)
+        self._stream.over_with(self)
+
+    async def taken(self) -> None:
+        await self._stream.taken()
+
+    def cut(self) -> None:
+        self._stream.abort()
 
     def switch(self, answer: Answer, talk: Talk) -> None:
         """Raises UpgradeRequired: a message is no connection."""

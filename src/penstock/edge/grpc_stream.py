@@ -8,11 +8,7 @@ A call of one message is a request, like any other stream. On a stream of messag
 `Caller` of its own (`grpc_call.py`); its answer goes out when it is there. While too many have no answer, what
 comes is not taken, and the window of the stream stays shut.
 
-    HEAD (who asks?) ──► QUIET ◄──► BUSY          BODY: a message has come in part
-                           │          │           SENDING: the client does not read
-                           └──────────┴──► CLOSED
-
-A stream of messages has the states of a WebSocket, and their time limits. A client that is quiet is pinged.
+How such a stream stands is told in `grpc_states.py`.
 
 What a plane answers becomes an answer of gRPC so: the body is the message, and the fields stand in the second
 head. If `grpc-status` is among the fields, the call ends with that status and without a message.
@@ -23,17 +19,13 @@ from typing import TYPE_CHECKING, cast
 
 from penstock.edge.answer import Answer
 from penstock.edge.body import Whole
-from penstock.edge.bounds import LITTLE, State, not_introduced, quiet_for_long, too_large
+from penstock.edge.bounds import LITTLE, State, too_large
 from penstock.edge.fields import Headers
 from penstock.edge.grpc_call import GrpcCall
+from penstock.edge.grpc_states import StreamOfMessages
 from penstock.edge.heads import POST
-from penstock.edge.held import STRANGERS
-from penstock.edge.http2_stream import Stream
 from penstock.edge.unsent import PIECE
 from penstock.errors import (
-    BodyTooSlow,
-    Draining,
-    HeadTooSlow,
     Malformed,
     MethodNotAllowed,
     NotFound,
@@ -43,29 +35,25 @@ from penstock.errors import (
 
 if TYPE_CHECKING:
     from penstock.edge.grpc import GrpcConnection, GrpcEdge
+    from penstock.edge.http2 import Http2Connection
 
-MOST_IN_FLIGHT = 256  # messages of one stream that have no answer, or whose answer is not sent
-MOST_OF_A_STRANGER = 1  # the same, where keys are asked for and it is not known yet who asks
 PREFIX = 5  # bytes before each message
+MOST_IN_A_TURN = 16  # messages of streams that wait in line
 STATUS = "grpc-status"
 BEGIN = [(b":status", b"200"), (b"content-type", b"application/grpc")]
 WELL = (STATUS.encode(), b"0")
 
 
-class GrpcStream(Stream):
+class GrpcStream(StreamOfMessages):
     """One call."""
 
     ends_with_body = False
     around_body = PREFIX
 
-    __slots__ = (
-        "_begun", "_calls", "_over", "_owed", "_pinged", "_quiet_since", "_read", "_said", "_sending", "_several",
-        "_took", "_trailers",
-    )  # fmt: skip
+    __slots__ = ("_begun", "_trailers")
 
-    def __init__(self, connection: "GrpcConnection", number: int, complete: bool) -> None:
+    def __init__(self, connection: "Http2Connection", number: int, complete: bool) -> None:
         super().__init__(connection, number, complete)
-        self._several = False  # whether the method takes several messages
         self._trailers: list[tuple[bytes, bytes]] = []
         self._begun = False  # whether the head of the answer is sent
 
@@ -83,17 +71,8 @@ class GrpcStream(Stream):
         edge = cast("GrpcEdge", self._edge)
         if self._url not in edge.methods:  # said now: whether it takes one message or several is not known
             raise NotFound(f"there is no method {self._url[:100].decode('latin-1')!r}")
-        self._several = self._url in edge.streams
-        if self._several:
-            self._calls: dict[GrpcCall, None] = {}
-            self._said: list[bytes] = []  # answers that wait to be sent
-            self._read = bytearray()  # what has come and is no message yet
-            self._owed = 0  # bytes by which the window of the stream is not open again
-            self._over = self._edge.closing  # no further message is taken
-            self._sending = False
-            self._took = False  # whether a message has come in full since the state was looked at
-            self._pinged = False  # since the stream is quiet
-            self._quiet_since = 0.0
+        if self._url in edge.streams:
+            self._expect_messages()
 
     def _find_holder(self) -> None:
         """Find out who asks, if it is a stream of messages. For one message nothing is found out before it matters:
@@ -167,16 +146,21 @@ class GrpcStream(Stream):
         if self.state != State.CLOSED:
             self._connection.answered(self)
 
+    def _end_well(self) -> None:
+        self._end([WELL])
+
     def body_sent(self) -> None:
         if not self._several:
             self._end(self._trailers)
             return
         self.all_taken()
+        if self._taken is not None:
+            self._taken.set()
         self._connection.not_blocked(self)
         if self._said:
             self._send_all()
         else:
-            self._take_messages()
+            self._take_messages(1)
             self._look()
 
     # ---- a stream of messages ----------------------------------------------------------------------------
@@ -198,7 +182,8 @@ class GrpcStream(Stream):
             super().take_body(chunk)
         elif self.state != State.CLOSED:
             self._read += chunk
-            self._take_messages()
+            if not self._in_line:
+                self._take_messages(1)
             self._look()
 
     def take_end(self) -> None:
@@ -209,19 +194,19 @@ class GrpcStream(Stream):
         if self.state != State.CLOSED:
             self._look()
 
-    @property
-    def _is_stranger(self) -> bool:
-        """Whether clients must say who asks, and it is not known yet."""
-        return self._edge.keys and self.holder == STRANGERS
+    def go_on(self) -> bool:
+        """Take more messages: it is this stream's turn."""
+        if self.state == State.CLOSED:
+            return False
+        self._wasted = 0
+        self._take_messages(MOST_IN_A_TURN)
+        self._look()
+        return self._wasted > MOST_IN_A_TURN // 2
 
-    @property
-    def _is_full(self) -> bool:
-        most = MOST_OF_A_STRANGER if self._is_stranger else MOST_IN_FLIGHT
-        return len(self._calls) + len(self._said) >= most
-
-    def _take_messages(self) -> None:
-        """Hand over as many messages as may be in flight."""
-        read = self._read
+    def _take_messages(self, most: int) -> None:
+        """Hand over as many messages as may be in flight, but not more than `most`: with the others the stream gets
+        in line. A read may bring thousands, and each costs as much as a request."""
+        read, self._in_line = self._read, False
         while len(read) >= PREFIX and not self._is_full and not self._over:
             end = PREFIX + int.from_bytes(read[1:PREFIX], "big")
             if read[0]:
@@ -232,6 +217,11 @@ class GrpcStream(Stream):
                 return
             if len(read) < end:
                 break
+            if not most:
+                self._in_line = True
+                self._edge.turns.wait(self)
+                break
+            most -= 1
             message = bytes(read[PREFIX:end])
             del read[:end]
             self._took = True
@@ -248,7 +238,7 @@ class GrpcStream(Stream):
         """Open the window of the stream by what has come, unless messages in it must wait for answers: a message
         may be larger than the window."""
         size = self._owed
-        if size and not self._is_full and not self._over:
+        if size and not (self._is_full or self._over or self._in_line):
             self._owed = 0
             cast("GrpcConnection", self._connection).open_window(self, size)
 
@@ -272,10 +262,19 @@ class GrpcStream(Stream):
         if any(name == STATUS for name, _ in answer.fields):
             self.respond(answer, tenant)
             return
+        self._wasted += bool(answer.code)
         if self._is_stranger:
             self._find_holder_again()
         self.tenant = tenant or self.holder
-        self._said.append(_framed(answer.whole))
+        self._say(answer.whole)
+
+    def say(self, call: GrpcCall, message: bytes) -> None:
+        """Send one message of the answer to a call that lasts."""
+        if call in self._calls and self.state != State.CLOSED:
+            self._say(message)
+
+    def _say(self, message: bytes) -> None:
+        self._said.append(_framed(message))
         if not self._sending and not self.unsent:
             self._sending = True
             asyncio.get_running_loop().call_soon(self._send_all)
@@ -289,65 +288,12 @@ class GrpcStream(Stream):
         self._begin()
         self._send(said)
 
-    def _look(self) -> None:
-        """End the stream if there is nothing left to do, else set its state. One that lasts for as long as this
-        process or a backend takes has no time limit."""
-        if self.state == State.CLOSED:
-            return
-        busy = bool(self._calls or self._said or self.unsent)
-        if not busy and self._over:
-            self.refuse(Draining("this server is shutting down", retry_after=1.0))
-        elif not busy and self.complete and self._read:
-            self.refuse(Malformed("the stream ends in the middle of a message"))
-        elif not busy and self.complete:
-            self._end([WELL])
-        elif self.waiting is None:  # else it is SENDING
-            self._set_state(busy)
-
-    def _set_state(self, busy: bool) -> None:
-        if self._read and not (self.complete or self._over or self._is_full):
-            state = State.BODY
-        elif busy:
-            state = State.BUSY
-        else:
-            state = State.HEAD if self._is_stranger else State.QUIET
-        if state != self.state:
-            self.state, self.since = state, self._edge.tick
-            if state == State.QUIET:
-                self._pinged, self._quiet_since = False, self.now()
-        elif self._took and state == State.BODY:  # another message than before
-            self.since = self._edge.tick
-        self._took = False
-
-    def out_of_time(self) -> None:
-        limits = self._edge.limits
-        if self.state == State.HEAD:
-            self.refuse(HeadTooSlow(not_introduced(limits.head_seconds)))
-        elif self.state != State.QUIET:
-            super().out_of_time()
-        elif self.now() - self._quiet_since >= limits.quiet_seconds:
-            self.refuse(BodyTooSlow(quiet_for_long(limits.quiet_seconds)))
-        else:
-            self._ask_for_a_sign()
-
-    def _ask_for_a_sign(self) -> None:
-        """Ping the client; one that has not answered the last ping is gone."""
-        connection = cast("GrpcConnection", self._connection)
-        if self._pinged and connection.heard_at < self.since:
-            connection.abort()
-            return
-        self._pinged, self.since = True, self._edge.tick
-        connection.ping()
-
-    def now(self) -> float:
-        return self._edge.clock()
-
     # ---- the end -----------------------------------------------------------------------------------------
 
     def _leave(self) -> None:
         """Withdraw what has no answer yet."""
         if self._several:
-            calls, self._calls, self._said = self._calls, {}, []
+            calls, self._calls, self._said, self._lasting = self._calls, {}, [], None
             for call in calls:
                 leaving, call.leaving = call.leaving, None
                 if leaving is not None:
@@ -362,6 +308,7 @@ class GrpcStream(Stream):
         """Take no further message: the server is about to stop."""
         if self._several:
             self._over = True
+            self._end_lasting()
             self._look()
 
 

@@ -73,6 +73,7 @@ def lighter_machine() -> Any:
 class Sending(asyncio.Protocol):
     """The answers of one connection, and the state machine."""
 
+    # Makes the state machine of each new connection. A connection of gRPC has a lighter one (`grpc.py`).
     machine: Callable[[], Any] = _Machine
 
     def __init__(self, edge: "Edge") -> None:
@@ -85,7 +86,7 @@ class Sending(asyncio.Protocol):
         self._blocked: dict[int, Stream] = {}
         self._paused = self._flushing = self._pushing = self._ended = False
         self._ready = 0  # bytes of answers that the machine has, and the transport has not
-        self._tenant = ""  # the tenant whose answers these are, or were
+        self._tenant = ""  # the tenant of the answer that was last written
         self._unsent: Unsent | None = None  # what the transport has, and the client does not take
 
     # ---- what the streams say ----------------------------------------------------------------------------

@@ -197,7 +197,7 @@ class Opening(asyncio.BufferedProtocol):
     def _failed(self) -> None:
         if self.state != State.CLOSED:
             assert self._edge.tls is not None
-            self._edge.tls.failed_handshakes += 1
+            self._edge.tls.handshake_failed()
         self._done()
 
     def _done(self) -> None:

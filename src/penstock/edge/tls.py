@@ -47,8 +47,6 @@ class TlsSettings:
 class Tls(Protocol):
     """What an edge and its listener need of TLS."""
 
-    failed_handshakes: int
-
     @property
     def context(self) -> ssl.SSLContext:
         """The context for the next connection."""
@@ -58,6 +56,8 @@ class Tls(Protocol):
     def dead(self) -> bool:
         """Whether the watch over the files has ended."""
         ...
+
+    def handshake_failed(self) -> None: ...
 
     def start(self) -> None: ...
 
@@ -78,6 +78,9 @@ class ServerTls:
         self.failures = 0
         self.failed_handshakes = 0
         self._loops: Loops | None = None
+
+    def handshake_failed(self) -> None:
+        self.failed_handshakes += 1
 
     # ---- life --------------------------------------------------------------------------------------------
 
@@ -134,7 +137,9 @@ class AdminTls:
     def __init__(self, tls: ServerTls) -> None:
         self._tls = tls
         self.context = tls.admin_context  # stays the same one, and is reloaded in place
-        self.failed_handshakes = 0
+
+    def handshake_failed(self) -> None:
+        """Count nothing: the counters are of clients' handshakes."""
 
     def start(self) -> None:
         self._tls.start()

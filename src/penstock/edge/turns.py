@@ -1,5 +1,5 @@
 """Work that is too much for one turn of the loop: it waits in line, and a little of it is done in each turn. A
-`Room` has one line for requests, one for large answers and one for handshakes.
+`Lobby` has one line for requests, one for large answers and one for handshakes.
 
 One read can bring thousands of small requests, chunks or frames. Their client is not read from until they are done.
 However many such clients there are, a turn of the loop does no more for all of them than for one. Work that looks

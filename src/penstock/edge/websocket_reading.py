@@ -11,6 +11,7 @@ Nothing is compressed: a few bytes of a compressed message could stand for very 
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, cast
 
@@ -38,7 +39,7 @@ _log = logging.getLogger("penstock.websocket.frames")
 _log.setLevel(logging.WARNING)  # the library tells of the end of each connection
 
 
-class MessageReading(asyncio.Protocol):
+class MessageReading(asyncio.Protocol, ABC):
     """The bytes, frames and parts of messages of one client that are not told yet."""
 
     __slots__ = (
@@ -182,24 +183,25 @@ class MessageReading(asyncio.Protocol):
     def descriptor(self) -> int:
         return descriptor_of(self._transport)
 
+    @abstractmethod
     def _flush_soon(self) -> None:
         """Send soon what the library has to say, such as the answer to a ping."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _look(self) -> None:
         """Set the state."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _end(self) -> None:
         """Take nothing more: one side has ended the connection."""
-        raise NotImplementedError
 
+    @abstractmethod
     def crowded_out(self) -> None:
         """Give way: too many bytes are held."""
-        raise NotImplementedError
 
+    @abstractmethod
     def hang_up(self, code: int, reason: str) -> None:
-        raise NotImplementedError
+        """End the connection, and say why."""
 
     def abort(self) -> None:
         if self._transport is not None:

@@ -1,9 +1,11 @@
-"""What one process tells of itself: how its models stand, and what it has counted. `roles/overview.py` makes it.
-Over Redis it goes from process to process as MessagePack (`cluster/lookout.py`).
+"""What one process tells of itself: how its models stand, and what it has counted. `runtime/own_overview.py` makes
+it. Over Redis it goes from process to process as MessagePack (`cluster/lookout.py`).
 
 A process of another release may send more fields or fewer: unknown ones are skipped, and missing ones have their
 defaults.
 """
+
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -33,6 +35,16 @@ class Promise(Struct):
 
     objective: float  # seconds within which they are to be answered
     queue_timeout: float  # seconds that they may wait in the queue
+
+
+class Sample(NamedTuple):
+    """What a process has counted since it started, and how its models stand, at one moment. It is not sent to
+    others."""
+
+    counts: dict[str, Counts]  # of each model; refusals for a model that is not known are under an empty name
+    standings: dict[str, Standing]  # none if this process forms no batches
+    promises: dict[str, Promise]  # none if no client asks this process
+    waiting: int  # accepted requests that are not answered yet
 
 
 class ModelReport(Struct):

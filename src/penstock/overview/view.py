@@ -1,5 +1,5 @@
-"""Makes the overview of one process, or of all that have told how they stand. `roles/overview.py` calls it while
-somebody looks. Reports in, one `Overview` out; nothing is kept."""
+"""Makes the overview of one process, or of all that have told how they stand. `runtime/own_overview.py` calls it
+while somebody looks. Reports in, one `Overview` out; nothing is kept."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -199,9 +199,10 @@ class Gateway(Protocol):
         """Count a request of this tenant that was read and refused. Raises OverQuota."""
         ...
 
-    def count(self, error: PenstockError, failure: Failure, request_id: str) -> None:
+    def count(self, error: PenstockError, failure: Failure, request_id: str, door: str) -> None:
         """Tell the observers of a request that was refused on arrival. `failure`: what its asker is told. `error`:
-        why; it knows whose request it was, or what is not known of it is empty."""
+        why; it knows whose request it was, or what is not known of it is empty. `door`: the name of the door that
+        it came to; empty if there is none."""
         ...
 
     def clock(self) -> float: ...

@@ -1,30 +1,22 @@
 """Who may ask, by the configuration: clients with keys, with tokens, with either, or anybody. The roles with
-clients (`embedded.py`, `gateway.py`) make a `Doorkeeper`, which reads the known keys and fetches those of tokens,
-and keeps both up to date. The data plane asks its authenticator about each request. `process.py` has the admin
-plane checked."""
+clients (`embedded.py`, `gateway.py`) have their `Doorkeeper` made here, and `process.py` has the admin plane
+checked."""
 
-import asyncio
-import logging
 from collections.abc import Callable
 from pathlib import Path
 
 from penstock.auth.authenticator import Authenticator
 from penstock.auth.claims import ClaimRules
+from penstock.auth.doorkeeper import Doorkeeper
 from penstock.auth.jwt import JwtSettings, JwtVerifier
 from penstock.auth.keys import KeyRing
 from penstock.auth.provider import ProviderSettings, is_this_machine
 from penstock.auth.public_keys import StaticKey
 from penstock.auth.records import KeyStore
-from penstock.auth.watch import KeyWatch
 from penstock.config import Config, Jwt
-from penstock.errors import StoreDown, UserMistake
+from penstock.errors import UserMistake
 from penstock.from_config.tiers import tier_names
-from penstock.loops import Loops
 from penstock.roles.key_store import keys_at
-
-AGAIN = 1.0  # seconds between two attempts at a store that was away from the start
-
-log = logging.getLogger("penstock")
 
 
 def mode_in_force(config: Config) -> str:
@@ -49,44 +41,6 @@ def check_admin(config: Config) -> None:
             f"the admin plane on {server.admin_host} needs a token: set server.admin_token or"
             " PENSTOCK_SERVER_ADMIN_TOKEN"
         )
-
-
-class Doorkeeper:
-    """Implements `ports.process.Companion`: the authenticator, and the loops that keep its keys up to date."""
-
-    def __init__(
-        self, authenticator: Authenticator, store: KeyStore | None, ring: KeyRing, tokens: JwtVerifier | None
-    ) -> None:
-        self.authenticator = authenticator
-        self._store = store
-        self._ring = ring
-        self._tokens = tokens
-
-    async def open(self, loops: Loops) -> None:
-        """Read the keys once, however long that takes, then start the loops. Raises UserMistake."""
-        if self._store is not None:
-            watch = KeyWatch(self._store, self._ring)
-            await _first_look(watch)
-            loops.keep("the watch over API keys", watch.run)
-        if self._tokens is not None and self._tokens.provider is not None:
-            loops.keep("the fetching of token keys", self._tokens.provider.run)
-
-    async def close(self) -> None:
-        if self._store is not None:
-            await self._store.close()
-        if self._tokens is not None and self._tokens.provider is not None:
-            await self._tokens.provider.close()
-
-
-async def _first_look(watch: KeyWatch) -> None:
-    """Read the keys for the first time. Without them no client could be let in, so this waits for a store that is
-    away."""
-    while True:
-        try:
-            return await watch.look()
-        except StoreDown as error:
-            log.warning("waiting for the API keys", extra={"error": error.message})
-            await asyncio.sleep(AGAIN)
 
 
 def doorkeeper(config: Config, make_store: Callable[[Path], KeyStore]) -> Doorkeeper | None:

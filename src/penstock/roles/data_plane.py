@@ -112,5 +112,5 @@ def tls_gauges(tls: ServerTls | None) -> TlsGauges | None:
 
 def unsent_gauges(edge: Edge) -> tuple[int, int]:
     """Returns how many bytes of answers the clients have not taken, and how many answers had to give way: of all
-    edges that share this one's room."""
+    edges that share this one's lobby."""
     return edge.unsent.total, edge.unsent.crowded_out

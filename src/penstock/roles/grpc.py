@@ -54,7 +54,7 @@ def grpc_plane(
         clock,
         tls,
         keys=keys,
-        room=beside.room,
+        lobby=beside.lobby,
         methods=methods(doors),
         streams=streams(doors),
     )

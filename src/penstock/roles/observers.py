@@ -1,5 +1,7 @@
 """Makes the observers of a process, which are told of its requests and batches. Every role makes one `Observing`,
-and hands it to what it wires. One more observer is one more line in it."""
+and hands it to what it wires. One more observer is one more line in it. Whoever keeps the dead letters is also an
+observer, and is added where they are kept: `roles/embedded.py` adds its own, and a batcher over a bus has a
+`LetterWriter` (`cluster/batcher.py`)."""
 
 import asyncio
 import time

@@ -11,21 +11,24 @@ from typing import Any
 
 from penstock.adapters.observe.exposition import Exposition
 from penstock.adapters.observe.pauses import LoopPauses
+from penstock.adapters.observe.sampling import sample_of
 from penstock.admin.app import DeadLetters, SetAside, admin_app
 from penstock.cluster.member import Member
 from penstock.edge.edge import Edge
 from penstock.edge.tls import ServerTls
 from penstock.gauges import ServerGauges
 from penstock.overview.overview import Overview, Past
+from penstock.overview.reports import Sample
+from penstock.ports import Clock
 from penstock.roles.auth import check_admin
 from penstock.roles.data_plane import tls_gauges, tls_health, unsent_gauges
 from penstock.roles.ledger import ledger_gauges, ledger_health
 from penstock.roles.observers import Observing
-from penstock.roles.overview import OwnOverview
 from penstock.roles.recording import recording_gauges
 from penstock.roles.tracing import tracing_gauges
 from penstock.runtime.condition import WorkerRow
 from penstock.runtime.embedded_server import EmbeddedServer
+from penstock.runtime.own_overview import Alone, OwnOverview
 from penstock.server.drain import Drain
 from penstock.server.listen import AdminListener, DataListener
 from penstock.server.live_settings import LiveSettings
@@ -58,14 +61,25 @@ class Process:
         self.edge = edge
         self.grpc = grpc
         self.tls = tls
-        self._recorder = observing.recorder
+        self._recorder, self._metrics = observing.recorder, observing.metrics
         self._ledger, self._tracing = observing.ledger, observing.tracing
         self._spool_limit = config.ledger.spool_size
         self._drain: Drain  # set by `drained_by`, before the admin plane opens
         self.pauses = LoopPauses()
         self._exposition = Exposition(observing.metrics, self._gauges, self.pauses, inside.role)
-        self._overview = OwnOverview(inside, observing.metrics, self._gauges, observing.clock, time.time)
+        self._overview = self._own_overview(observing.clock)
         self.admin = admin_app(self, letters, config.server.admin_token, aside, scale)
+
+    def _own_overview(self, clock: Clock) -> OwnOverview:
+        inside = self.inside
+        if not isinstance(inside, Member):
+            role, alone = inside.role, Alone(inside.workers)
+            return OwnOverview(role, role, inside.not_ready, self._sample, alone, clock, time.time)
+        overview = OwnOverview(
+            inside.name, inside.role, inside.not_ready, self._sample, inside.lookout, clock, time.time
+        )
+        inside.lookout.describe = overview.told
+        return overview
 
     # ---- life ----------------------------------------------------------------------------------------------
 
@@ -141,6 +155,9 @@ class Process:
 
     def metrics(self, accept: str = "") -> tuple[bytes, str]:
         return self._exposition.answer(accept)
+
+    def _sample(self) -> Sample:
+        return sample_of(self._metrics, self._gauges(), self.inside.role)
 
     def _gauges(self) -> ServerGauges:
         gauges = replace(self.inside.gauges(), tracing=tracing_gauges(self._tracing))

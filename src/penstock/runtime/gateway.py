@@ -238,6 +238,7 @@ class Gateway:
             task,
             ask.background,
             account,
+            door=ask.door,
         )
         sharing = desk.sharing
         alone = sharing is None or (task and not sharing.sees_dispatch)
@@ -291,9 +292,9 @@ class Gateway:
         kept = self._keyed if self._keyed is not None and task_id.startswith(MARK) else self._tasks
         return await kept.find(task_id, self._standings.of(client_id, identity)[0])
 
-    def count(self, error: PenstockError, failure: Failure, request_id: str) -> None:
+    def count(self, error: PenstockError, failure: Failure, request_id: str, door: str) -> None:
         known = error.model if error.model in self._desks else ""
-        refusal = Refusal(known, failure.code, request_id, error.tenant, self.clock(), failure)
+        refusal = Refusal(known, failure.code, request_id, error.tenant, self.clock(), failure, door)
         self._observer.refused(refusal)
 
     def check_quota(self, identity: Identity) -> None:

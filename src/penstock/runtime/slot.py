@@ -2,7 +2,8 @@
 
 Each worker of a model is one slot: in `penstock serve` (`roles/model.py`) or in a process of `penstock worker`
 (`cluster/worker_slots.py`). A loop of the process runs `run`. Its `Dock` gives it batches by `take` and is told how
-each ended. Nobody else calls the backend.
+each ended. Nobody else calls the backend. Its parts: `starting.py` starts backends, `handed.py` has its batches,
+`executor.py` runs one, `loading.py` notices that a first batch takes long, `vitals.py` knows how the backend is.
 
 start ──warmed up──► wait for a batch ──► run it ──► wait …
   ▲  back-off            │ idle: probe       │ fatal: close
@@ -15,29 +16,31 @@ start ──warmed up──► wait for a batch ──► run it ──► wait 
 - A backend that is busy (an endpoint that answers 429) takes nothing for as long as it says. Its batch goes back.
 - A backend that refuses batch after batch is given an input that was answered before. If it refuses that too it is
   started anew. Otherwise the inputs were to blame, and there is no restart.
-- A backend that says it is nearly full takes no batch until it has said that it has room again:
-              ──► run it ──above FULL──► probe, and again ──below RELIEVED──► wait for a batch
+- A backend that says it is nearly full takes no batch until it has said that it has room again.
 """
 
 import asyncio
 import gc
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeGuard
 from zlib import crc32
 
 from penstock.core.backoff import backoff
-from penstock.errors import BackendBusy, BackendError, BackendTimeout
+from penstock.errors import BackendError
 from penstock.ports import Backend, Clock
-from penstock.runtime.collapse.once_each import Sameness, run_once_each
+from penstock.runtime.collapse.once_each import Sameness
 from penstock.runtime.dock import Dock
+from penstock.runtime.executor import Ended, Executor, wants_it_later
 from penstock.runtime.first_batches import FirstBatches
 from penstock.runtime.fit import is_too_large
+from penstock.runtime.handed import Handed
 from penstock.runtime.idle_ladder import QUIET
 from penstock.runtime.known_good import KnownGood
 from penstock.runtime.limit import Limit
+from penstock.runtime.loading import Loading
 from penstock.runtime.padding import Padding
+from penstock.runtime.starting import Starting
+from penstock.runtime.vitals import Vitals
 from penstock.runtime.warm_up import Warmer
 from penstock.runtime.warmth import Warmth
 from penstock.types import Batch, Failure, Result, WarmUp, WorkerId
@@ -45,20 +48,9 @@ from penstock.types import Batch, Failure, Result, WarmUp, WorkerId
 log = logging.getLogger("penstock.worker")
 
 FIRST_RESTART, LONGEST_RESTART = 0.1, 5.0  # seconds before the first restart, and before any
-PROBE_LIMIT = 2.0  # seconds that a backend may take to say how it is
 STABLE = 10.0  # seconds: a backend that has run so long, or a batch well, is forgiven its past restarts
 SICK = 6  # batches failed in a row: enough for its breaker to open, and for it to fail its probation too
 SICK_AGAIN = 48  # `SICK` doubles each time that the backend is found well, up to this
-# A backend is full above the first part of what it holds, and has room below the second. There are two bounds so
-# that the slot does not flutter.
-FULL, RELIEVED = 0.9, 0.8
-FULL_PROBE = 0.5  # seconds between two probes of a full backend
-FIRST_BUSY, LONGEST_UNSAID = 0.1, 5.0  # seconds that a busy backend is let rest, if it does not say how long
-SHORTEST_BUSY, LONGEST_BUSY = 0.01, 60.0  # seconds that a busy backend is let rest, whatever it says
-LOADING = 1.0  # seconds a first batch may run before the worker counts as loading
-STILL_LOADING = 10.0  # seconds after which the log says again that the worker is loading
-# Seconds that a backend may be full. What leaked never comes back by itself, so after this a new one is started.
-LONGEST_FULL = 30.0
 
 
 class Slot:
@@ -92,41 +84,27 @@ class Slot:
         self._dock = dock
         self._clock = clock
         self.processing_limit = processing_limit
-        self._first_batch_limit = first_batch_limit
-        self._start_limit = start_limit
         self._warm = warm
-        # Whether the backend has answered since it was started: no further batch is its first.
-        self._answered = False
         self._first_batches = first_batches or FirstBatches()
         self._known_good = known_good or KnownGood()
         self.warmth = Warmth(
             worker, dock, clock, warmer, idle_sizes, self._known_good, step_limit=first_batch_limit
         )
-        self.loading = False  # whether its first batch takes long, or its warm-up
+        self._vitals = Vitals(worker, dock, clock)
+        self._loading = Loading(worker, dock, clock, self._first_batches)
+        self._executor = Executor(
+            worker, clock, self._loading, self._first_batches, first_batch_limit, sameness, padding
+        )
         self._on_started = on_started  # told of each start, and how it failed if it did
         self._version = version  # the model's version, where the backend does not tell
         self.version = version  # the version of the model that ran last
-        self._sameness = sameness
-        self._padding = padding
         self._health_interval = health_interval
-        self._idle, self._working = Limit(health_interval), Limit(processing_limit)
-        # A backend that has started and was warmed up, and takes over after the batch in hand.
-        self._successor: Backend | None = None
-        self._successor_warm_up: WarmUp | None = None
+        self._idle = Limit(health_interval)
         self._held_up = 0.0  # seconds that the next batch has waited for a step of the idle ladder
-        self._handed: deque[Batch] = deque()  # batches that were handed over, and wait for the backend
-        self._running = False  # whether a batch is waited for
-        # Batches that the backend was given while it ran another, each with what will come of it.
-        self._given: deque[tuple[Batch, asyncio.Task[Result]]] = deque()
-        self._alarm: asyncio.TimerHandle | None = None  # rings when a first batch, or a warm-up, takes long
-        # Set when the slot is handed a batch, or a new backend is to take over.
-        self._arrived = asyncio.Event()
-        self._start_seconds: float | None = None  # how long starting took last time
-        self.last_error = ""
+        self._handed = Handed(lambda batch: self._executor.run(self.backend, batch), self._may_run_ahead)
+        self._starting = Starting(clock, start_limit, self.warmth, self._loading, self._first_batches)
         self.restarts = 0
-        self.pressure = 0.0  # how full the backend last said it is
-        self.full = False  # whether it takes nothing, since its backend said that it is full, or busy
-        dock.attach(worker, self.take)
+        dock.attach(worker, self._handed.take)
         dock.gone(worker, None)
 
     @property
@@ -135,73 +113,61 @@ class Slot:
         return bool(getattr(self.backend, "runs_ahead", False))
 
     @property
+    def pressure(self) -> float:
+        """How full the backend last said it is."""
+        return self._vitals.pressure
+
+    @property
+    def full(self) -> bool:
+        """Whether it takes nothing, since its backend said that it is full, or busy."""
+        return self._vitals.full
+
+    @property
+    def last_error(self) -> str:
+        return self._vitals.last_error
+
+    @property
+    def loading(self) -> bool:
+        """Whether its first batch takes long, or its warm-up."""
+        return self._loading.now
+
+    @property
     def first_seconds(self) -> float | None:
         """How long a first batch takes, as far as is known."""
         return self._first_batches.longest
 
-    def take(self, batch: Batch) -> None:
-        """Take a batch from the dock, to run it now or after the one in hand."""
-        self._handed.append(batch)
-        self._arrived.set()
-        self._give_ahead()
-
-    def _give_ahead(self) -> None:
-        """Give the backend the next batch, if it runs one and can get another ready."""
-        if (
-            self._handed
-            and self._running + len(self._given) == 1
-            and self._answered
-            and self._successor is None
-            and self.runs_ahead
-        ):
-            batch = self._handed.popleft()
-            if not self._handed:
-                self._arrived.clear()
-            self._given.append((batch, asyncio.ensure_future(self._run(batch))))
+    def _may_run_ahead(self) -> bool:
+        return self._executor.answered and self._starting.successor is None and self.runs_ahead
 
     async def prepare(self, backend: Backend) -> WarmUp | None:
         """Start a backend that is to take over, and warm it up. Raises BackendError; it is then closed."""
-        try:
-            await self._open(backend)
-            return await self.warmth.make(backend)
-        except BaseException:
-            await backend.close()
-            raise
-
-    async def _open(self, backend: Backend) -> None:
-        try:
-            async with asyncio.timeout(self._start_limit):
-                await backend.start()
-        except TimeoutError:
-            raise BackendTimeout(
-                f"it did not start within {self._start_limit:g} s; raise start_timeout if it needs more"
-            ) from None
+        return await self._starting.prepare(backend)
 
     def renew(self, backend: Backend, warm_up: WarmUp | None = None) -> Backend | None:
         """Let another backend, which was prepared, take over: after the batch in hand, and before the next. Returns
         a backend that was still waiting to take over, if any, for the caller to close."""
-        waited, self._successor = self._successor, backend
-        self._successor_warm_up = warm_up
-        self._arrived.set()  # an idle slot need not wait for a batch
+        waited = self._starting.succeed(backend, warm_up)
+        self._handed.wake()  # an idle slot need not wait for a batch
         return waited
 
     async def _take_over(self) -> None:
-        if self._successor is not None:
-            old, self.backend, self._successor = self.backend, self._successor, None
-            self.pressure = 0.0
-            self._began(self._successor_warm_up)
+        successor = self._starting.take_successor()
+        if successor is not None:
+            old, (self.backend, warm_up) = self.backend, successor
+            self._vitals.began()
+            self._began(warm_up)
             await old.close()
 
     def _began(self, warm_up: WarmUp | None) -> None:
-        self._answered = self._warm or warm_up is not None
+        self._executor.began(warm=self._warm or warm_up is not None)
         self.warmth.began(warm_up)
 
     async def run(self) -> None:
         """Start the backend and serve, until cancelled."""
         failures = 0
         # An earlier run that failed may have left a batch in hand, which goes to another slot.
-        self._forget()
-        self.loading = False
+        self._handed.forget()
+        self._loading.over()
         try:
             while True:
                 if await self._start():
@@ -214,57 +180,35 @@ class Slot:
                 self.restarts += 1
                 await self._pause(failures)
         finally:
-            self._forget()
+            self._handed.forget()
             self._idle.close()
-            self._working.close()
+            self._executor.close()
             await self._take_over()
             await self.backend.close()
 
     async def _start(self) -> bool:
         began = self._clock()
-        self._dock.gone(self.worker, self._start_seconds)
+        self._dock.gone(self.worker, self._starting.took)
         try:
-            if self._successor is None:
-                await self._open(self.backend)
-                await self._start_warm()
+            if self._starting.successor is None:
+                self._began(await self._starting.start(self.backend))
             await self._take_over()
         except BackendError as error:
-            return self._not_started(error)
-        self._start_seconds = self._clock() - began
-        log.info("worker ready", extra={"worker": self.worker, "seconds": round(self._start_seconds, 3)})
+            self._vitals.did_not_start(error.message)
+            self._on_started(self.worker, error)
+            return False
+        seconds = self._clock() - began
+        self._starting.succeeded(seconds)
+        log.info("worker ready", extra={"worker": self.worker, "seconds": round(seconds, 3)})
         if not self.full:
-            self.pressure = 0.0
+            self._vitals.began()
             self._dock.ready(self.worker)
         self._on_started(self.worker, None)
         return True
 
-    def _not_started(self, error: BackendError) -> bool:
-        self.full = False
-        self.last_error = error.message
-        self._on_started(self.worker, error)
-        return False
-
-    async def _start_warm(self) -> None:
-        """Warm up the backend that has just started. If that takes long, the worker counts as loading."""
-        began = self._clock()
-        self._alarm = asyncio.get_running_loop().call_later(LOADING, self._warms_long)
-        try:
-            warm_up = await self.warmth.make(self.backend)
-        finally:
-            self._silence()
-            self.loading = False
-        if warm_up is not None:
-            self._first_batches.took(self._clock() - began)
-        self._began(warm_up)
-
-    def _warms_long(self) -> None:
-        self.loading = True
-        if self._start_seconds is None:  # else the batcher knows when it should be back
-            self._dock.loading(self.worker, self.first_seconds)
-
     async def _pause(self, failures: int) -> None:
         wait = backoff(failures, FIRST_RESTART, LONGEST_RESTART, crc32(self.worker.encode()))
-        known = self._start_seconds
+        known = self._starting.took
         self._dock.gone(self.worker, None if known is None else wait + known)
         await asyncio.sleep(wait)
 
@@ -275,10 +219,10 @@ class Slot:
         good as dead: only a new one can help.
         """
         succeeded, failed_in_a_row, busy_in_a_row, too_many = False, 0, 0, SICK
-        while self._given or await self._has_room():
+        while self._handed.given or await self._has_room():
             running: asyncio.Task[Result] | None = None
-            if self._given:
-                batch, running = self._given.popleft()
+            if self._handed.given:
+                batch, running = self._handed.next_given()
             else:
                 await self._take_over()
                 next_batch = await self._next_batch()
@@ -288,16 +232,15 @@ class Slot:
                     continue
                 batch = next_batch
             held_up, self._held_up = self._held_up, 0.0
-            self._running = True
-            self._give_ahead()  # a task, which begins after the call below
+            self._handed.begins()
             outcome, fatal = await self._execute(batch, running)
-            self._running = False
+            self._handed.ended()
             if isinstance(outcome, Result) and outcome.size == batch.size:
                 succeeded, failed_in_a_row, busy_in_a_row, too_many = True, 0, 0, SICK
                 outcome.held_up += held_up
                 self._known_good.note(batch, outcome)
                 self.warmth.answered(batch, outcome)
-            elif _wants_it_later(outcome):
+            elif wants_it_later(outcome):
                 self._dock.finished(self.worker, batch.id, outcome)
                 busy_in_a_row += 1
                 await self._let_rest(outcome, busy_in_a_row)
@@ -307,53 +250,45 @@ class Slot:
             else:
                 failed_in_a_row += 1
             leaves = fatal
-            if failed_in_a_row >= too_many and not fatal and not self._given:
+            if failed_in_a_row >= too_many and not fatal and not self._handed.given:
                 leaves = await self._is_sick(batch)
                 failed_in_a_row, too_many = 0, min(SICK_AGAIN, 2 * too_many)
-            takes_more = not leaves and not self.loading and self.pressure <= FULL
+            takes_more = not leaves and not self.loading and self._vitals.has_room
             self._dock.finished(self.worker, batch.id, outcome, at_once=takes_more)
             if self.loading:
-                self.loading = False
+                self._loading.over()
                 if not leaves:
                     self._dock.ready(self.worker)
             if leaves:
-                self._leave(self._start_seconds)
+                self._leave(self._starting.took)
                 break
         return succeeded
 
     async def _let_rest(self, refusal: Failure, in_a_row: int) -> None:
-        """Take nothing until the backend wants more: as long as it says, or longer each time if it says nothing."""
-        said = refusal.retry_after
-        wait = (
-            backoff(in_a_row, FIRST_BUSY, LONGEST_UNSAID, crc32(self.worker.encode()))
-            if said is None
-            else said
-        )
-        wait = min(max(wait, SHORTEST_BUSY), LONGEST_BUSY)
-        if in_a_row == 1:
-            log.info("endpoint busy", extra={"worker": self.worker, "seconds": round(wait, 3)})
-        self.loading, self.full, self.last_error = False, True, refusal.message
+        """Take nothing until the backend wants more."""
+        wait = self._vitals.becomes_busy(refusal.message, refusal.retry_after, in_a_row)
+        self._loading.over()
         self._leave(wait)
         try:
             await asyncio.sleep(wait)
         finally:
-            self.full = False
+            self._vitals.has_rested()
         self._dock.ready(self.worker)
 
     async def _use_idle_time(self) -> bool:
         """Run the next step of the idle ladder, or ask the backend how it is. False if it must be started anew."""
         if not self.warmth.step_is_due:
-            return await self._healthy()
+            return await self._is_well()
         try:
             await self.warmth.step(self.backend)
-            self._answered = True
+            self._executor.has_answered()
         except BackendError as error:
-            self.last_error = error.message
+            self._vitals.failed(error.message)
             if error.fatal:
-                self._leave(self._start_seconds)
+                self._leave(self._starting.took)
                 return False
-        if self._handed:  # a batch came meanwhile, and its wait says nothing of how long batches take
-            self._held_up = self._clock() - self._handed[0].sent
+        if self._handed.waiting:  # a batch came meanwhile, and its wait says nothing of how long batches take
+            self._held_up = self._clock() - self._handed.waiting[0].sent
         return True
 
     async def _is_sick(self, batch: Batch) -> bool:
@@ -362,7 +297,7 @@ class Slot:
         if good is None:
             return True
         outcome, _ = await self._execute(good)
-        well = _wants_it_later(outcome) or (
+        well = wants_it_later(outcome) or (
             isinstance(outcome, Result) and outcome.size == 1 and not outcome.failures
         )
         if well:
@@ -374,170 +309,42 @@ class Slot:
 
         A batch that is in hand already is done first; sending it back would cost it an attempt.
         """
-        if not self.full:
-            if self.pressure <= FULL or self._handed:
+        vitals = self._vitals
+        if not vitals.full:
+            if vitals.has_room or self._handed.waiting:
                 return True
-            self.full = True
-            log.warning("worker full", extra={"worker": self.worker, "pressure": round(self.pressure, 3)})
-            self._dock.gone(self.worker, None)
-        since = self._clock()
-        while self._clock() - since < LONGEST_FULL:
-            await asyncio.sleep(FULL_PROBE)
-            if not await self._healthy():
-                return False
-            if self.pressure < RELIEVED:
-                self.full = False
-                log.info(
-                    "worker has room", extra={"worker": self.worker, "pressure": round(self.pressure, 3)}
-                )
-                self._dock.ready(self.worker)
-                return True
-        return self._unhealthy(f"it was {self.pressure:.0%} full for {LONGEST_FULL:g} s")
+            vitals.becomes_full()
+        return await vitals.relieved(self.backend) or self._is_lost()
 
-    async def _next_batch(self) -> Batch | None:
-        """The next batch. None when the slot was idle long enough to ask how the backend is."""
-        if not self._handed:
-            try:
-                with self._idle.within(QUIET if self.warmth.step_is_due else self._health_interval):
-                    await self._arrived.wait()
-            except TimeoutError:
-                pass
-        self._arrived.clear()
-        return self._handed.popleft() if self._handed else None
+    async def _is_well(self) -> bool:
+        """Ask the backend how it is. False if it must be started anew."""
+        return await self._vitals.are_good(self.backend) or self._is_lost()
 
-    async def _execute(
-        self, batch: Batch, running: asyncio.Task[Result] | None = None
-    ) -> tuple[Result | Failure, bool]:
-        """Run a batch. Returns what came of it, and whether the backend must be started anew.
-
-        `running`: the run itself, if the backend was given the batch ahead. An error is not kept beyond its
-        `except`: its traceback would keep the batch and the dead backend alive until the cycle collector runs,
-        which is rare.
-        """
-        limit = batch.limit or self.processing_limit
-        if not self._answered:
-            return await self._execute_first(batch, self._first_batches.limit(limit, self._first_batch_limit))
-        try:
-            with self._working.within(limit):
-                result = await (running or self._run(batch))
-        except TimeoutError:
-            message = _hung(limit, self.processing_limit, "timeouts.processing")
-            return self._failure(batch, BackendTimeout(message))
-        except BackendError as error:
-            return self._failure(batch, error)
-        return self._succeeded(result)
-
-    async def _execute_first(self, batch: Batch, limit: float) -> tuple[Result | Failure, bool]:
-        """Run the first batch since the backend was started. It has a longer limit."""
-        began = self._clock()
-        self._alarm = asyncio.get_running_loop().call_later(LOADING, self._takes_long, began, limit)
-        try:
-            with self._working.within(limit):
-                result = await self._run(batch)
-        except TimeoutError:
-            message = _hung(limit, self._first_batch_limit, "timeouts.first_batch")
-            return self._failure(batch, BackendTimeout(message))
-        except BackendError as error:
-            self._answered = not error.fatal and not isinstance(error, BackendBusy)
-            return self._failure(batch, error)
-        finally:
-            self._silence()
-        self._answered = True
-        seconds = self._clock() - began
-        self._first_batches.took(seconds)
-        if self.loading:
-            log.info("worker loaded", extra={"worker": self.worker, "seconds": round(seconds, 3)})
-        return self._succeeded(result)
-
-    def _takes_long(self, began: float, limit: float) -> None:
-        """Say that a first batch takes long: once to the batcher, and again and again in the log."""
-        log.info(
-            "loading: the worker is still in its first batch, which timeouts.first_batch bounds",
-            extra={"worker": self.worker, "seconds": round(self._clock() - began), "limit": round(limit, 1)},
-        )
-        self._alarm = asyncio.get_running_loop().call_later(STILL_LOADING, self._takes_long, began, limit)
-        if not self.loading:
-            self.loading = True
-            self._dock.loading(self.worker, self.first_seconds)
-
-    def _silence(self) -> None:
-        """Stop the alarm."""
-        alarm, self._alarm = self._alarm, None
-        if alarm is not None:
-            alarm.cancel()
-
-    async def _run(self, batch: Batch) -> Result:
-        if self._sameness is None:
-            return await self._run_padded(batch)
-        return await run_once_each(self._run_padded, batch, self._sameness)
-
-    async def _run_padded(self, batch: Batch) -> Result:
-        if self._padding is None:
-            return await self.backend.run(batch)
-        return await self._padding.run(self.backend, batch)
-
-    def _succeeded(self, result: Result) -> tuple[Result | Failure, bool]:
-        self.pressure = result.pressure
-        self.version = result.version = result.version or self._version
-        return result, False
-
-    def _failure(self, batch: Batch, error: BackendError) -> tuple[Failure, bool]:
-        if isinstance(error, BackendBusy):
-            return Failure.of(error), False
-        self.last_error = error.message
-        log.warning(
-            "batch failed",
-            extra={"worker": self.worker, "batch": batch.id, "size": batch.size, "error": error.message},
-        )
-        return Failure.of(error, details=error.details), error.fatal
-
-    async def _healthy(self) -> bool:
-        try:
-            async with asyncio.timeout(PROBE_LIMIT):
-                self.pressure = await self.backend.probe()
-        except BackendError as error:
-            return self._unhealthy(error.message)
-        except TimeoutError:
-            return self._unhealthy(f"the health probe did not answer within {PROBE_LIMIT:g} s")
-        return True
-
-    def _unhealthy(self, why: str) -> bool:
-        self.last_error = why
-        log.warning("worker unhealthy", extra={"worker": self.worker, "error": why})
+    def _is_lost(self) -> bool:
         self._leave(None)
         return False
 
+    async def _next_batch(self) -> Batch | None:
+        """The next batch. None when the slot was idle long enough to ask how the backend is."""
+        if not self._handed.waiting:
+            try:
+                with self._idle.within(QUIET if self.warmth.step_is_due else self._health_interval):
+                    await self._handed.wait()
+            except TimeoutError:
+                pass
+        return self._handed.next()
+
+    async def _execute(self, batch: Batch, running: asyncio.Task[Result] | None = None) -> Ended:
+        """Run a batch. Returns what came of it, and whether the backend must be started anew. `running`: the run
+        itself, if the backend was given the batch ahead."""
+        outcome, fatal = await self._executor.execute(self.backend, batch, self.processing_limit, running)
+        if isinstance(outcome, Result):
+            self._vitals.succeeded(outcome)
+            self.version = outcome.version = outcome.version or self._version
+        elif not wants_it_later(outcome):
+            self._vitals.failed(outcome.message)
+        return outcome, fatal
+
     def _leave(self, back_in: float | None) -> None:
         self._dock.gone(self.worker, back_in)
-        self._forget()
-
-    def _forget(self) -> None:
-        """Let go of batches that were handed over and have not begun: they are no longer its own."""
-        self._handed.clear()
-        self._arrived.clear()
-        self._running = False
-        while self._given:
-            _, running = self._given.pop()
-            running.add_done_callback(_nobody_asks)
-            running.cancel()
-
-
-def _nobody_asks(running: asyncio.Task[Result]) -> None:
-    """Take note of how a batch ended that was given back to the batcher; else asyncio would say that nobody did."""
-    if not running.cancelled():
-        running.exception()
-
-
-def _wants_it_later(outcome: Result | Failure) -> TypeGuard[Failure]:
-    """Whether the backend refused a batch only because it is busy."""
-    return isinstance(outcome, Failure) and outcome.code == BackendBusy.code
-
-
-def _hung(limit: float, longest: float, setting: str) -> str:
-    """The failure of a batch that ran too long. It says which setting cut it short."""
-    if limit >= longest:
-        return f"the backend did not answer within {limit:g} s, which is all that {setting} allows"
-    return (
-        f"the backend did not answer within {limit:.3g} s, several times what its batches usually take"
-        f" (at most {setting}, {longest:g} s)"
-    )
+        self._handed.forget()  # batches that have not begun are no longer its own

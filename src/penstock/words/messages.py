@@ -174,7 +174,9 @@ class Told(Struct, array_like=True, tag="o", gc=False):
 
     gateway: str  # the gateway that says so
     request_id: str  # the `request_id` of the question
-    found: bytes = b""  # JSON: a request, or a list of the slowest; empty if the gateway knows nothing
+    # JSON: a request, or a list of the slowest, as the admin plane shows them. The process that asked passes it on
+    # and goes by nothing in it, so its form has no version. Empty if the gateway knows nothing.
+    found: bytes = b""
 
 
 # ---- to the mailbox of a batcher -------------------------------------------------------------------------

@@ -6,8 +6,8 @@ from typing import Any
 
 from penstock.adapters.redis.link.connect import Client, Store
 from penstock.adapters.redis.link.scripts import Argument, Script
+from penstock.adapters.redis.records.allotment import TICK
 from penstock.adapters.redis.records.quota_script import BODY
-from penstock.adapters.redis.records.quota_share import TICK
 from penstock.adapters.redis.records.quotas import SharedLimiter
 from penstock.quota import Limits
 from quota_words import Allowed, release, take

@@ -1,6 +1,6 @@
-"""Whether a batch failed because it did not fit into memory. `child.py` asks about each error of a function, in the
-function's process; `http.py` and `grpc.py` ask about errors that an endpoint answers. No framework is imported to
-find out: they are known by the names of their exceptions. Pure.
+"""Whether a batch failed because it did not fit into memory. `contract.py` asks about each error of a function, in
+the function's process; `http.py` and `grpc.py` ask about errors that an endpoint answers. No framework is imported
+to find out: they are known by the names of their exceptions. Pure.
 
     MemoryError                                                     Python and NumPy
     torch.OutOfMemoryError, torch.cuda.OutOfMemoryError             also CuPy's and those of others, by this name

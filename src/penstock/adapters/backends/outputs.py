@@ -1,5 +1,5 @@
-"""Makes JSON of what a function returns, one piece for each input. `child.py` calls it in the function's process,
-after each batch.
+"""Makes JSON of what a function returns, one piece for each input. `contract.py` calls it in the function's
+process, after each batch.
 
 A batch of plain texts is encoded at once. Other outputs (arrays and tensors, rows of one, dataclasses, pydantic
 models, bytes) are recognised by the methods that they have, so that no library is imported that the function has

@@ -1,5 +1,5 @@
-"""How full the process of a user's function is. `child.py` measures it in that process, after each batch and when
-the server asks. `http_answer.py` uses `as_share` for what an endpoint says.
+"""How full the process of a user's function is. `contract.py` measures it in that process, after each batch and
+when the server asks. `http_answer.py` uses `as_share` for what an endpoint says.
 
 The highest of three measures counts: the GPU's memory, if the function uses PyTorch; the memory of the process, if
 it has a limit; and the user's own `pressure()`, if there is one beside the function. Each is a share, 0 to 1.

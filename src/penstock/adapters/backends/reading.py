@@ -1,4 +1,4 @@
-"""Makes the arguments of a function from the payloads of a batch. `child.py` calls it in the function's process,
+"""Makes the arguments of a function from the payloads of a batch. `contract.py` calls it in the function's process,
 before each batch. Pure.
 
 The server accepts only what can be read here. An input that cannot be read all the same fails its own request, and

@@ -1,5 +1,5 @@
 """How a function takes the parameters of its batch, read from its signature once, when the function's process has
-loaded it (`child.py`). Each batch is then given to the function that way.
+loaded it (`contract.py`). Each batch is then given to the function that way.
 
     f(inputs)                           takes no parameters: a request with parameters is refused
     f(inputs, anything)                 all parameters in a dict, the second argument

@@ -69,6 +69,9 @@ REQUESTS = _counter("requests", "requests", "Accepted requests, by how they ende
 REFUSED = _counter(
     "refused_requests", "requests", "Requests refused on arrival, by error code", ASKED, "model", "code"
 )
+AT_DOORS = _counter(
+    "door_requests", "requests", "Requests at each door, by how they ended", ASKED, "door", "outcome"
+)
 OBJECTIVE = _gauge(
     "latency_objective_seconds",
     "seconds",

@@ -106,6 +106,10 @@ class Exposition:
         for (name, code), number in self._metrics.refusals.items():
             if code != Overloaded.code or name not in self._metrics.models:
                 page.add(c.REFUSED, number, name, code)
+        for door, number in self._metrics.succeeded_at.items():
+            page.add(c.AT_DOORS, number, door, "SUCCESS")
+        for (door, code), number in self._metrics.unsuccessful_at.items():
+            page.add(c.AT_DOORS, number, door, code)
 
     def _own(self, page: Page) -> None:
         process = self._process

@@ -3,7 +3,7 @@
 `exposition.py` makes Prometheus' text of them when somebody asks, and `sampling.py` the figures of the overview."""
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from penstock.adapters.observe.exemplars import Exemplars, Looks
@@ -43,6 +43,9 @@ class Metrics(Observer):
         self._looks = Looks()  # for examples of requests
         self.models = {name: ModelMetrics(wall_clock) for name in models}
         self.refusals: Counter[tuple[str, str]] = Counter()  # by model (empty where it is not known) and code
+        # By the name of the door: requests that succeeded; and by the error code too, those that did not.
+        self.succeeded_at: defaultdict[str, int] = defaultdict(int)
+        self.unsuccessful_at: Counter[tuple[str, str]] = Counter()
 
     def add_model(self, name: str) -> None:
         """Count for this model too. It was not in the configuration, but a worker has announced it."""
@@ -71,20 +74,26 @@ class Metrics(Observer):
         execution: Execution | None = None
         arrivals: list[float] = []  # of requests that were executed together
         executed: list[tuple[ModelMetrics, Execution, list[float]]] = []
+        succeeded_at = self.succeeded_at
         for reply in replies:
+            request = reply.request
             if reply.execution is execution is not None:  # members of one batch come together
-                arrivals.append(reply.request.arrival)
+                arrivals.append(request.arrival)
+                succeeded_at[request.door] += 1
                 continue
-            other, model = reply.execution, self.models[reply.request.model]
+            other, model = reply.execution, self.models[request.model]
             if other is None:
                 assert reply.failure is not None
                 model.outcomes[reply.failure.code] += 1
-            elif not other.counted or type(reply) is not Reply:
+                self.unsuccessful_at[request.door, reply.failure.code] += 1
+                continue
+            succeeded_at[request.door] += 1
+            if not other.counted or type(reply) is not Reply:
                 # The answer is of an execution that is counted elsewhere.
                 model.succeeded += 1
-                model.latency.observe(now - reply.request.arrival)
+                model.latency.observe(now - request.arrival)
             else:
-                execution, arrivals = other, [reply.request.arrival]
+                execution, arrivals = other, [request.arrival]
                 executed.append((model, execution, arrivals))
         for each in executed:
             self._executed(*each, now)
@@ -108,3 +117,4 @@ class Metrics(Observer):
 
     def refused(self, refusal: Refusal) -> None:
         self.refusals[refusal.model, refusal.code] += 1
+        self.unsuccessful_at[refusal.door, refusal.code] += 1

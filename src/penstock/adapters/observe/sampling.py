@@ -1,5 +1,5 @@
-"""What this process has counted and how its models stand, in the words of the overview. `roles/overview.py`
-asks, which takes about 0.1 ms.
+"""What this process has counted and how its models stand, in the words of the overview.
+`runtime/own_overview.py` asks for a sample, which takes about 0.1 ms.
 
 Each figure comes from the role that sees it whole, as on the metrics page.
 """
@@ -12,12 +12,15 @@ from penstock.adapters.observe.histogram import Histogram
 from penstock.adapters.observe.metrics import Metrics, ModelMetrics
 from penstock.gauges import BatchingGauges, CacheCounts, DeskGauges, ModelGauges, ServerGauges
 from penstock.overview.counts import MICRO, Counts
-from penstock.overview.reports import Promise, Standing
+from penstock.overview.reports import Promise, Sample, Standing
 
 
-def counts_of(metrics: Metrics, gauges: ServerGauges, role: str) -> dict[str, Counts]:
-    """Returns the counts of each model since the process started. Refusals for a model that is not known are under
-    an empty name."""
+def sample_of(metrics: Metrics, gauges: ServerGauges, role: str) -> Sample:
+    counts, standings = _counts_of(metrics, gauges, role), _standings_of(gauges)
+    return Sample(counts, standings, _promises_of(gauges.desks), gauges.waiting_clients)
+
+
+def _counts_of(metrics: Metrics, gauges: ServerGauges, role: str) -> dict[str, Counts]:
     found = {name: Counts() for name in metrics.models}
     if role in ASKED:
         for name, model in metrics.models.items():
@@ -61,8 +64,7 @@ def _by_bound(histogram: Histogram, factor: int) -> dict[int, int]:
     }
 
 
-def standings_of(gauges: ServerGauges) -> dict[str, Standing]:
-    """Returns how each model stands; none if this process forms no batches."""
+def _standings_of(gauges: ServerGauges) -> dict[str, Standing]:
     return {
         name: _standing(model, model.batching)
         for name, model in gauges.models.items()
@@ -88,6 +90,5 @@ def _standing(model: ModelGauges, batching: BatchingGauges) -> Standing:
     )
 
 
-def promises_of(desks: Mapping[str, DeskGauges]) -> dict[str, Promise]:
-    """Returns what each model is meant to keep; none if no client asks this process."""
+def _promises_of(desks: Mapping[str, DeskGauges]) -> dict[str, Promise]:
     return {name: Promise(desk.objective, desk.queue_timeout) for name, desk in desks.items()}

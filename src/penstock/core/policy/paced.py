@@ -9,6 +9,8 @@ sooner means small batches now and no free worker a moment later (greedy); sendi
 - The best batch is the size with the best throughput. If more waits than that, a best batch goes at once.
 - Of two sizes that are nearly as good the smaller one goes, for the sake of latency. But if the queue is behind,
   only throughput counts, and sizes that were hardly ever run are tried.
+- One worker that would hardly keep up in batches of the smaller size takes all, unless the smaller size surely has
+  the better throughput.
 - One worker has nothing to be out of step with: it takes what there is.
 - Of several workers, one has its turn every τ. Where S grows with n, a batch goes sooner if it holds a little more
   than one gap brings, and no more than that goes: a batch that is too large makes the next one late, and larger.
@@ -40,6 +42,9 @@ LASTING = 3.0
 ENDLESS = 30.0  # requests in a gap: if there are more, no gap is ever without a request
 SOON = 10.0  # full batches: a queue that takes longer than this to drain is behind
 FAR = 2.0  # full batches for each worker: a queue that is behind and as long as this is far behind
+# One worker hardly keeps up if the arrivals take from this to that part of its time. A burst of more than that does
+# not last, and is left to `_behind`.
+HARDLY, BURST = 0.85, 1.05
 CALM = 0.5  # if the rate is less than this part of the rate in bursts, no burst is under way
 
 
@@ -50,6 +55,8 @@ class Paced:
             return _not_knowing(view)
         waiting = min(view.waiting, view.max_batch)
         size = curve.best_of(waiting)
+        if size < waiting and _hardly_keeps_up(view, size) and not curve.surely_better(size, waiting):
+            size = waiting
         if size < waiting and _behind(view):
             size = curve.most_of(waiting, far_behind=view.waiting >= FAR * view.max_batch * view.workers)
         if size < waiting or waiting == view.max_batch:
@@ -97,6 +104,12 @@ def _burst_begins(view: View) -> bool:
     """Whether arrivals come in bursts that the workers cannot keep up with, and one begins after a calm time."""
     capacity = view.workers * view.curve.best_size / view.curve.best_seconds
     return view.rate < CALM * view.peak and view.peak > capacity
+
+
+def _hardly_keeps_up(view: View, size: int) -> bool:
+    """Whether there is one worker, and it would be busy nearly all the time in batches of this size. With several
+    workers, what one leaves behind is soon taken by the next."""
+    return view.all_workers <= 1.0 and HARDLY < view.rate * view.curve(size) / size < BURST
 
 
 def _behind(view: View) -> bool:

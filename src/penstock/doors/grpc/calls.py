@@ -53,6 +53,7 @@ def earlier(one: float | None, other: float | None) -> float | None:
 class GrpcDoor(Door):
     """A method of gRPC."""
 
+    name = "grpc"
     methods = ("POST",)
     request: ClassVar[Any]  # the class of the messages it takes
     several: ClassVar[bool] = False  # whether a call has several messages, each with an answer
@@ -111,11 +112,3 @@ class GrpcAbout(GrpcTelling):
 def service_of(path: str) -> str:
     """Returns the service of a method."""
     return path.split("/")[1]
-
-
-def text_of(value: bytes, what: str) -> str:
-    """Returns bytes as text."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        raise Unacceptable(f"{what} is not text in UTF-8") from None

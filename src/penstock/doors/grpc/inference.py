@@ -41,6 +41,7 @@ from penstock.protos.messages import message
 from penstock.types import Ask, Failure, Reply
 
 SERVICE = "inference.GRPCInferenceService"
+DOOR = "grpc_open_inference"
 
 _Response = message("inference.ModelInferResponse")
 _StreamResponse = message("inference.ModelStreamInferResponse")
@@ -55,6 +56,7 @@ _SPELT = {
 class ModelInfer(GrpcAsking):
     """Takes tensors; each row is an ask."""
 
+    name = DOOR
     path = f"/{SERVICE}/ModelInfer"
     request = message("inference.ModelInferRequest")
     small = SMALL
@@ -215,6 +217,7 @@ def _response(wanted: Wanted, replies: Sequence[Reply], now: float) -> Any:
 class ServerLive(GrpcTelling):
     """Tells that the process is there."""
 
+    name = DOOR
     path = f"/{SERVICE}/ServerLive"
     request = message("inference.ServerLiveRequest")
 
@@ -225,6 +228,7 @@ class ServerLive(GrpcTelling):
 class ServerReady(GrpcTelling):
     """Tells whether traffic should come."""
 
+    name = DOOR
     path = f"/{SERVICE}/ServerReady"
     request = message("inference.ServerReadyRequest")
 
@@ -235,6 +239,7 @@ class ServerReady(GrpcTelling):
 class ModelReady(GrpcTelling):
     """Tells whether a worker can serve a model now."""
 
+    name = DOOR
     path = f"/{SERVICE}/ModelReady"
     public = False
     request = message("inference.ModelReadyRequest")
@@ -246,6 +251,7 @@ class ModelReady(GrpcTelling):
 class ServerMetadata(GrpcTelling):
     """Tells what the server is."""
 
+    name = DOOR
     path = f"/{SERVICE}/ServerMetadata"
     public = False
     request = message("inference.ServerMetadataRequest")
@@ -257,6 +263,7 @@ class ServerMetadata(GrpcTelling):
 class ModelMetadata(GrpcTelling):
     """Tells what a model takes and gives."""
 
+    name = DOOR
     path = f"/{SERVICE}/ModelMetadata"
     public = False
     request = message("inference.ModelMetadataRequest")

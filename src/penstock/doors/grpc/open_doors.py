@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from penstock.doors.door import Inside
 from penstock.doors.grpc.calls import GrpcAbout, GrpcDoor, service_of
-from penstock.doors.grpc.health import Check
+from penstock.doors.grpc.health import Check, Watch
 from penstock.doors.grpc.inference import (
     ModelInfer,
     ModelMetadata,
@@ -27,7 +27,12 @@ FOR_OTHERS: Mapping[str, Sequence[Make]] = {
         ModelInfer, ModelStreamInfer, ServerLive, ServerReady, ServerMetadata, ModelReady, ModelMetadata,
     ),
 }  # fmt: skip
-ABOUT: Sequence[type[GrpcAbout]] = (Check, Reflection, ReflectionAlpha)  # these tell which services there are
+ABOUT: Sequence[type[GrpcAbout]] = (
+    Check,
+    Watch,
+    Reflection,
+    ReflectionAlpha,
+)  # these tell which services there are
 
 
 def open_doors(inside: Inside, closed: Collection[str] = ()) -> list[GrpcDoor]:

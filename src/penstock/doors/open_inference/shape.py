@@ -64,6 +64,8 @@ def path_parameters(path: str, offer: Offer) -> list[Part]:
 class OpenInferenceDoor(Door):
     """A door whose errors have this shape."""
 
+    name = "open_inference"
+
     def failure(self, failure: Failure, request_id: str) -> Answer:
         return failed(failure, request_id)
 

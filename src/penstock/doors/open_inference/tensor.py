@@ -1,5 +1,6 @@
-"""Reads the tensors of a request: checks the shape, and makes plain bytes of the values, however they were
-sent. The door for inference calls it for each tensor (`infer.py`).
+"""Reads the tensors of a request: checks the shape, and makes plain bytes of the values, however they were sent.
+The door for inference calls it for each tensor (`infer.py`), and so does the one over gRPC
+(`doors/grpc/inference.py`).
 
     "data": [1, 2, 3, 4]  or  [[1, 2], [3, 4]]      values spelled out, flat or in rows
     behind the JSON, "binary_data_size": 16         numbers, little-endian, one after the other

@@ -2,33 +2,30 @@
 file run, each as a request of its own. The data plane calls them, as every door; `runtime/jobs` runs the lines when
 workers would idle. What OpenAI calls a batch is a *job* in the source, since batches are what workers get."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
+from typing import Literal
 
 import msgspec
 
 from penstock.doors.door import Inside, Respond, Visit
 from penstock.doors.inputs import decode
 from penstock.doors.openai_files.shapes import (
-    BATCH,
     ERRORS,
-    METADATA,
+    BatchList,
     KeepingDoor,
-    batch_of,
-    list_of,
-    list_schema,
+    Metadata,
+    OpenAIBatch,
     page_of,
     told,
 )
 from penstock.doors.openai_shape import ERROR_SCHEMA
-from penstock.doors.openapi_parts import STRING, Described, Offer, answered, object_of, parameter, sent
+from penstock.doors.openapi_parts import Described, Offer, answered, of_structs, parameter, sent
 from penstock.doors.wishes import media_of, read_query
 from penstock.errors import TooLarge, Unacceptable
 from penstock.ports.jobs import Jobs
 
 MOST_LISTED, USUALLY_LISTED = 100, 20
 MOST_BODY = 32 * 1024  # bytes
-MOST_PAIRS, LONGEST_KEY, LONGEST_VALUE = 16, 64, 512  # of metadata
-WINDOW = "24h"
 
 
 class BatchBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -36,8 +33,8 @@ class BatchBody(msgspec.Struct, forbid_unknown_fields=True):
 
     input_file_id: str
     endpoint: str
-    completion_window: str
-    metadata: dict[str, str] | None = None
+    completion_window: Literal["24h"]
+    metadata: Metadata = None
 
 
 _BODY = msgspec.json.Decoder(BatchBody)
@@ -57,7 +54,7 @@ class Batches(KeepingDoor):
         if visit.method == "GET":
             query = read_query(visit.query, "limit", "after")
             page, more = page_of(self.jobs.jobs(visit.tenant), query, MOST_LISTED, USUALLY_LISTED)
-            respond(told(list_of([batch_of(job) for job in page], more=more)))
+            respond(told(BatchList.of(page, more=more)))
             return
         read_query(visit.query)
         media_of(visit.headers)
@@ -66,7 +63,7 @@ class Batches(KeepingDoor):
         job = await self.jobs.create(
             visit.tenant, visit.identity, body.endpoint, body.input_file_id, body.metadata
         )
-        respond(told(batch_of(job)))
+        respond(told(OpenAIBatch.of(job)))
 
     def _read(self, body: bytes) -> BatchBody:
         if len(body) > MOST_BODY:
@@ -74,22 +71,9 @@ class Batches(KeepingDoor):
         said = decode(_BODY, body, is_unicode=False)
         if said.endpoint not in self._endpoints:
             raise Unacceptable(f"'endpoint' must be one of {', '.join(sorted(self._endpoints))}")
-        if said.completion_window != WINDOW:
-            raise Unacceptable(f"'completion_window' must be {WINDOW}")
-        if said.metadata is not None:
-            _check_metadata(said.metadata)
         return said
 
     def describe(self, offer: Offer) -> Described:
-        request = object_of(
-            {
-                "input_file_id": STRING,
-                "endpoint": {"enum": sorted(self._endpoints)},
-                "completion_window": {"const": WINDOW},
-                "metadata": METADATA,
-            },
-            optional=("metadata",),
-        )
         listed = {
             "operationId": "batches",
             "tags": ["Files"],
@@ -106,10 +90,11 @@ class Batches(KeepingDoor):
             "tags": ["Files"],
             "summary": "Run the lines of a file",
             "description": "They go when workers would idle. What has not gone after a day is not run.",
-            "requestBody": sent("BatchRequest"),
-            "responses": {"200": answered("The batch", "Batch"), **self.describe_errors(*ERRORS)},
+            "requestBody": sent("BatchBody"),
+            "responses": {"200": answered("The batch", "OpenAIBatch"), **self.describe_errors(*ERRORS)},
         }
-        schemas = {"BatchRequest": request, "Batch": BATCH, "BatchList": list_schema("Batch"), **ERROR_SCHEMA}
+        schemas = {**of_structs(BatchBody, BatchList), **ERROR_SCHEMA}
+        schemas["BatchBody"]["properties"]["endpoint"] = {"enum": sorted(self._endpoints)}
         return Described({self.path: {"get": listed, "post": made}}, schemas)
 
 
@@ -121,16 +106,16 @@ class OneBatch(KeepingDoor):
     async def tell(self, visit: Visit, respond: Respond) -> None:
         read_query(visit.query)
         name = visit.path.removeprefix(f"{Batches.path}/")
-        respond(told(batch_of(self.jobs.find_job(visit.tenant, name))))
+        respond(told(OpenAIBatch.of(self.jobs.find_job(visit.tenant, name))))
 
     def describe(self, offer: Offer) -> Described:
         operation = {
             "operationId": "batch",
             "tags": ["Files"],
             "summary": "Where a batch stands",
-            "responses": {"200": answered("The batch", "Batch"), **self.describe_errors(*ERRORS)},
+            "responses": {"200": answered("The batch", "OpenAIBatch"), **self.describe_errors(*ERRORS)},
         }
-        return Described({self.path: {"parameters": [_BATCH_ID], "get": operation}}, {"Batch": BATCH})
+        return Described({self.path: {"parameters": [_BATCH_ID], "get": operation}}, of_structs(OpenAIBatch))
 
 
 class CancelBatch(KeepingDoor):
@@ -142,16 +127,16 @@ class CancelBatch(KeepingDoor):
     async def tell(self, visit: Visit, respond: Respond) -> None:
         read_query(visit.query)
         name = visit.path.removeprefix(f"{Batches.path}/").removesuffix("/cancel")
-        respond(told(batch_of(await self.jobs.cancel(visit.tenant, name))))
+        respond(told(OpenAIBatch.of(await self.jobs.cancel(visit.tenant, name))))
 
     def describe(self, offer: Offer) -> Described:
         operation = {
             "operationId": "cancelBatch",
             "tags": ["Files"],
             "summary": "Cancel a batch",
-            "responses": {"200": answered("The batch", "Batch"), **self.describe_errors(*ERRORS)},
+            "responses": {"200": answered("The batch", "OpenAIBatch"), **self.describe_errors(*ERRORS)},
         }
-        return Described({self.path: {"parameters": [_BATCH_ID], "post": operation}}, {"Batch": BATCH})
+        return Described({self.path: {"parameters": [_BATCH_ID], "post": operation}}, of_structs(OpenAIBatch))
 
 
 _BATCH_ID = parameter(
@@ -160,13 +145,3 @@ _BATCH_ID = parameter(
     "As the batch's `id` says.",
     {"type": "string", "minLength": 1, "pattern": "^[0-9a-z_-]+$"},
 )
-
-
-def _check_metadata(metadata: Mapping[str, str]) -> None:
-    if len(metadata) > MOST_PAIRS:
-        raise Unacceptable(f"'metadata' has more than {MOST_PAIRS} pairs")
-    for key, value in metadata.items():
-        if len(key) > LONGEST_KEY or len(value) > LONGEST_VALUE:
-            raise Unacceptable(
-                f"'metadata': a key has {LONGEST_KEY} characters at most, and a value {LONGEST_VALUE}"
-            )

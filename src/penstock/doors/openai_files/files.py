@@ -8,16 +8,15 @@ from penstock.doors.large import LargeBodies
 from penstock.doors.openai_files.multipart import boundary_of, read_form
 from penstock.doors.openai_files.shapes import (
     ERRORS,
-    FILE,
+    FileDeleted,
+    FileList,
     KeepingDoor,
-    file_of,
-    list_of,
-    list_schema,
+    OpenAIFile,
     page_of,
     told,
 )
 from penstock.doors.openai_shape import ERROR_SCHEMA
-from penstock.doors.openapi_parts import STRING, Described, Offer, answered, object_of, parameter
+from penstock.doors.openapi_parts import Described, Offer, answered, object_of, of_structs, parameter
 from penstock.doors.wishes import read_query
 from penstock.errors import Overloaded, Unacceptable, UnsupportedMedia
 from penstock.jobs import MADE, UPLOADED, StoredFile
@@ -46,9 +45,9 @@ class Files(KeepingDoor):
         if visit.method == "GET":
             respond(told(self._list(visit)))
         else:
-            respond(told(file_of(await self._take(visit))))
+            respond(told(OpenAIFile.of(await self._take(visit))))
 
-    def _list(self, visit: Visit) -> dict[str, object]:
+    def _list(self, visit: Visit) -> FileList:
         query = read_query(visit.query, "purpose", "limit", "after", "order")
         order = query.get("order", "desc")
         if order not in ("asc", "desc"):
@@ -61,7 +60,7 @@ class Files(KeepingDoor):
             if query.get("purpose", file.purpose) == file.purpose
         ]
         page, more = page_of(files[::-1] if order == "asc" else files, query, MOST_LISTED, MOST_LISTED)
-        return list_of([file_of(file) for file in page], more=more)
+        return FileList.of(page, more=more)
 
     async def _take(self, visit: Visit) -> StoredFile:
         read_query(visit.query)
@@ -116,9 +115,9 @@ class Files(KeepingDoor):
             "summary": "Send a file of lines for a batch",
             "description": "A line is `{custom_id, method, url, body}`.",
             "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": form}}},
-            "responses": {"200": answered("The file", "File"), **self.describe_errors(*ERRORS)},
+            "responses": {"200": answered("The file", "OpenAIFile"), **self.describe_errors(*ERRORS)},
         }
-        schemas = {"File": FILE, "FileList": list_schema("File"), **ERROR_SCHEMA}
+        schemas = {**of_structs(FileList), **ERROR_SCHEMA}
         return Described({self.path: {"get": listed, "post": made}}, schemas)
 
 
@@ -132,17 +131,17 @@ class File(KeepingDoor):
         read_query(visit.query)
         file_id = visit.path.removeprefix(f"{Files.path}/")
         if visit.method == "GET":
-            respond(told(file_of(self.jobs.find_file(visit.tenant, file_id))))
+            respond(told(OpenAIFile.of(self.jobs.find_file(visit.tenant, file_id))))
             return
         await self.jobs.remove(visit.tenant, file_id)
-        respond(told({"id": file_id, "object": "file", "deleted": True}))
+        respond(told(FileDeleted(file_id, True)))
 
     def describe(self, offer: Offer) -> Described:
         about = {
             "operationId": "file",
             "tags": ["Files"],
             "summary": "One of your files",
-            "responses": {"200": answered("The file", "File"), **self.describe_errors(*ERRORS)},
+            "responses": {"200": answered("The file", "OpenAIFile"), **self.describe_errors(*ERRORS)},
         }
         deleted = {
             "operationId": "deleteFile",
@@ -150,9 +149,8 @@ class File(KeepingDoor):
             "summary": "Delete a file",
             "responses": {"200": answered("It is deleted", "FileDeleted"), **self.describe_errors(*ERRORS)},
         }
-        schema = object_of({"id": STRING, "object": {"const": "file"}, "deleted": {"const": True}})
         operations = {"parameters": [FILE_ID], "get": about, "delete": deleted}
-        return Described({self.path: operations}, {"File": FILE, "FileDeleted": schema, **ERROR_SCHEMA})
+        return Described({self.path: operations}, {**of_structs(OpenAIFile, FileDeleted), **ERROR_SCHEMA})
 
 
 FILE_ID = parameter(

@@ -10,6 +10,7 @@ from penstock.doors.door import AskingDoor, Call, Inside
 from penstock.doors.every_answer import status_of
 from penstock.doors.joined import Joined
 from penstock.doors.large import LARGE, LargeBodies
+from penstock.doors.openai_files.shapes import FILES
 from penstock.doors.steps import at_once
 from penstock.doors.wishes import Media
 from penstock.edge.answer import Answer
@@ -49,7 +50,7 @@ class DoorLines:
         except PenstockError as error:
             return self.refusal(endpoint, error, name)
         for ask in asks:
-            ask.identity, ask.request_id, ask.background = identity, name, True
+            ask.door, ask.identity, ask.request_id, ask.background = FILES, identity, name, True
         return DoorLine(self._inside, door, asks, self._traces[endpoint])
 
     def refusal(self, endpoint: str, error: Exception, name: str) -> Said:

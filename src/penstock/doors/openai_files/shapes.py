@@ -1,22 +1,24 @@
 """How files and batches look to OpenAI's clients, and what their doors have in common: the shape of an error, whose
-files these are, and pages of a list."""
+files these are, and pages of a list. The document at /openapi.json has the structs' own schemas."""
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
 import msgspec
+from msgspec import Meta, Struct
 
 from penstock.doors import openai_shape
 from penstock.doors.door import Inside, TellingDoor, Visit
-from penstock.doors.openapi_parts import STRING, Part, object_of
+from penstock.doors.openapi_parts import Part
 from penstock.edge.answer import JSON, Answer
 from penstock.errors import Conflict, NotFound, Unacceptable
-from penstock.jobs import Job, JobStatus, StoredFile
+from penstock.jobs import MADE, UPLOADED, Job, JobStatus, StoredFile
 from penstock.ports.jobs import Jobs
 from penstock.types import Failure
 
 Kept = TypeVar("Kept", StoredFile, Job)
 
+FILES = "files"  # the name of these doors, and of the lines that are asked for them
 ERRORS = (400, 404, 408, 409, 413, 415, 429, 500, 503)
 # Other codes than those of the doors that ask models, where the same error means something else.
 _CODES = {NotFound.code: "not_found", Conflict.code: "conflict"}
@@ -24,6 +26,8 @@ _CODES = {NotFound.code: "not_found", Conflict.code: "conflict"}
 
 class KeepingDoor(TellingDoor):
     """A door at which something is kept for tenants."""
+
+    name = FILES
 
     def __init__(self, inside: Inside, jobs: Jobs) -> None:
         super().__init__(inside)
@@ -45,48 +49,134 @@ class KeepingDoor(TellingDoor):
         return openai_shape.refused(*statuses)
 
 
-def told(said: Part) -> Answer:
+def told(said: Struct) -> Answer:
     return Answer(200, [JSON], msgspec.json.encode(said))
 
 
-def file_of(file: StoredFile) -> Part:
-    return {
-        "id": file.id,
-        "object": "file",
-        "bytes": file.size,
-        "created_at": file.created,
-        "expires_at": file.expires,
-        "filename": file.name,
-        "purpose": file.purpose,
-        "status": "processed",
-    }
+Count = Annotated[int, Meta(ge=0)]
+Time = Annotated[int | None, Meta(description="Seconds since 1970.")]
+Pairs = dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]]
+Metadata = Annotated[Pairs, Meta(max_length=16)] | None
 
 
-# The times that a batch tells, by the state that began then.
-_TIMES = {f"{status}_at": status.value for status in JobStatus if status not in (JobStatus.VALIDATING,)}
+class OpenAIFile(Struct, tag_field="object", tag="file", forbid_unknown_fields=True):
+    """A file."""
+
+    id: str
+    bytes: Count
+    created_at: Count
+    expires_at: Count
+    filename: str
+    purpose: Annotated[str, Meta(extra_json_schema={"enum": [UPLOADED, MADE]})]
+    status: Literal["processed"]
+
+    @classmethod
+    def of(cls, file: StoredFile) -> Self:
+        return cls(file.id, file.size, file.created, file.expires, file.name, file.purpose, "processed")
 
 
-def batch_of(job: Job) -> Part:
-    mistakes = [
-        {"code": each.code, "message": each.message, "param": None, "line": each.line}
-        for each in job.mistakes
-    ]
-    return {
-        "id": job.id,
-        "object": "batch",
-        "endpoint": job.endpoint,
-        "errors": {"object": "list", "data": mistakes} if mistakes else None,
-        "input_file_id": job.input_file,
-        "completion_window": "24h",
-        "status": job.status.value,
-        "output_file_id": job.output_file if job.is_over else None,
-        "error_file_id": job.error_file if job.is_over else None,
-        "created_at": job.created,
-        "expires_at": job.expires,
-        **{name: job.since.get(status) for name, status in _TIMES.items()},
-        "request_counts": {"total": job.total, "completed": job.completed, "failed": job.failed},
-        "metadata": job.metadata,
-    }
+class FileDeleted(Struct, tag_field="object", tag="file", forbid_unknown_fields=True):
+    id: str
+    deleted: Literal[True]
+
+
+class FileMistake(Struct, forbid_unknown_fields=True):
+    """Why the lines of a file cannot be run."""
+
+    code: str
+    message: str
+    param: None
+    line: int | None
+
+
+class FileMistakes(Struct, tag_field="object", tag="list", forbid_unknown_fields=True):
+    data: list[FileMistake]
+
+
+class LineCounts(Struct, forbid_unknown_fields=True):
+    """How many lines a batch has."""
+
+    total: Count
+    completed: Count
+    failed: Count
+
+
+class OpenAIBatch(Struct, tag_field="object", tag="batch", forbid_unknown_fields=True, kw_only=True):
+    """A batch of the lines of a file."""
+
+    id: str
+    endpoint: str
+    errors: FileMistakes | None
+    input_file_id: str
+    completion_window: Literal["24h"]
+    status: JobStatus
+    output_file_id: str | None
+    error_file_id: str | None
+    created_at: Count
+    expires_at: Count
+    in_progress_at: Time
+    finalizing_at: Time
+    completed_at: Time
+    failed_at: Time
+    expired_at: Time
+    cancelling_at: Time
+    cancelled_at: Time
+    request_counts: LineCounts
+    metadata: Metadata
+
+    @classmethod
+    def of(cls, job: Job) -> Self:
+        mistakes = [FileMistake(each.code, each.message, None, each.line) for each in job.mistakes]
+        began = job.since.get
+        return cls(
+            id=job.id,
+            endpoint=job.endpoint,
+            errors=FileMistakes(mistakes) if mistakes else None,
+            input_file_id=job.input_file,
+            completion_window="24h",
+            status=job.status,
+            output_file_id=job.output_file if job.is_over else None,
+            error_file_id=job.error_file if job.is_over else None,
+            created_at=job.created,
+            expires_at=job.expires,
+            in_progress_at=began(JobStatus.IN_PROGRESS),
+            finalizing_at=began(JobStatus.FINALIZING),
+            completed_at=began(JobStatus.COMPLETED),
+            failed_at=began(JobStatus.FAILED),
+            expired_at=began(JobStatus.EXPIRED),
+            cancelling_at=began(JobStatus.CANCELLING),
+            cancelled_at=began(JobStatus.CANCELLED),
+            request_counts=LineCounts(job.total, job.completed, job.failed),
+            metadata=job.metadata,
+        )
+
+
+class _Page(Struct, tag_field="object", tag="list", forbid_unknown_fields=True):
+    """A part of a list."""
+
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class FileList(_Page):
+    data: list[OpenAIFile]
+
+    @classmethod
+    def of(cls, files: Sequence[StoredFile], *, more: bool) -> Self:
+        return cls(*_ends(files), more, [OpenAIFile.of(file) for file in files])
+
+
+class BatchList(_Page):
+    data: list[OpenAIBatch]
+
+    @classmethod
+    def of(cls, jobs: Sequence[Job], *, more: bool) -> Self:
+        return cls(*_ends(jobs), more, [OpenAIBatch.of(job) for job in jobs])
+
+
+def _ends(items: Sequence[Kept]) -> tuple[str | None, str | None]:
+    return (items[0].id, items[-1].id) if items else (None, None)
 
 
 def page_of(
@@ -103,80 +193,3 @@ def page_of(
             raise Unacceptable("'after' is not in this list")
         start = place + 1
     return items[start : start + int(limit)], len(items) > start + int(limit)
-
-
-def list_of(items: Sequence[Part], *, more: bool) -> Part:
-    return {
-        "object": "list",
-        "data": items,
-        "first_id": items[0]["id"] if items else None,
-        "last_id": items[-1]["id"] if items else None,
-        "has_more": more,
-    }
-
-
-# ---- the document ------------------------------------------------------------------------------------------
-
-COUNT: Part = {"type": "integer", "minimum": 0}
-_TIME: Part = {"type": ["integer", "null"], "description": "Seconds since 1970."}
-FILE: Part = object_of(
-    {
-        "id": STRING,
-        "object": {"const": "file"},
-        "bytes": COUNT,
-        "created_at": COUNT,
-        "expires_at": COUNT,
-        "filename": STRING,
-        "purpose": {"enum": ["batch", "batch_output"]},
-        "status": {"const": "processed"},
-    }
-)
-METADATA: Part = {
-    "type": ["object", "null"],
-    "maxProperties": 16,
-    "propertyNames": {"maxLength": 64},
-    "additionalProperties": {"type": "string", "maxLength": 512},
-}
-_MISTAKE = object_of(
-    {
-        "code": STRING,
-        "message": STRING,
-        "param": {"type": "null"},
-        "line": {"type": ["integer", "null"]},
-    }
-)
-BATCH: Part = object_of(
-    {
-        "id": STRING,
-        "object": {"const": "batch"},
-        "endpoint": STRING,
-        "errors": {
-            "anyOf": [
-                {"type": "null"},
-                object_of({"object": {"const": "list"}, "data": {"type": "array", "items": _MISTAKE}}),
-            ]
-        },
-        "input_file_id": STRING,
-        "completion_window": {"const": "24h"},
-        "status": {"enum": [status.value for status in JobStatus]},
-        "output_file_id": openai_shape.NULLABLE_STRING,
-        "error_file_id": openai_shape.NULLABLE_STRING,
-        "created_at": COUNT,
-        "expires_at": COUNT,
-        **dict.fromkeys(_TIMES, _TIME),
-        "request_counts": object_of({"total": COUNT, "completed": COUNT, "failed": COUNT}),
-        "metadata": METADATA,
-    }
-)
-
-
-def list_schema(name: str) -> Part:
-    return object_of(
-        {
-            "object": {"const": "list"},
-            "data": {"type": "array", "items": {"$ref": f"#/components/schemas/{name}"}},
-            "first_id": openai_shape.NULLABLE_STRING,
-            "last_id": openai_shape.NULLABLE_STRING,
-            "has_more": {"type": "boolean"},
-        }
-    )

@@ -1,7 +1,7 @@
 """The Lua scripts of the bus: for the registry, leases, mailboxes, the line of idle slots, and shards. The other
 files of this folder run them, each for its own part."""
 
-from penstock.adapters.redis.link.scripts import Script
+from penstock.adapters.redis.link.scripts import NOW, Script
 
 # Notes that one member is alive now, and returns all members.
 #   KEYS     pulse, models, then a hash for each kind of member
@@ -11,9 +11,9 @@ from penstock.adapters.redis.link.scripts import Script
 #            {key, name, value, ...}}
 # Service is broken when no member at all has sent a heartbeat for half a lease, or the server's clock went back.
 # Then Redis was away, and not the members, and their age counts from now.
-BEAT = Script("""
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+BEAT = Script(
+    NOW
+    + """
 local lease, forget = tonumber(ARGV[4]), tonumber(ARGV[5])
 local pulse = redis.call('HMGET', KEYS[1], 'last', 'since')
 local last, since = tonumber(pulse[1]), tonumber(pulse[2])
@@ -43,7 +43,8 @@ for kind = 3, #KEYS do
 end
 answer[#answer + 1] = strange
 return answer
-""")
+"""
+)
 
 # Sets `held` to a lease's value, and `owner` and `number` to the batcher and the fence number that it names.
 # `owner` is nil if the value names no batcher, or does not end within an hour (or ten times our own lease): it

@@ -14,6 +14,12 @@ from redis.exceptions import NoScriptError
 
 from penstock.adapters.redis.link.connect import Client, Store
 
+# The beginning of a script that needs the time: `now` is in milliseconds since the epoch, by the server's clock.
+NOW = """
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+"""
+
 Argument = str | bytes | int | float
 Call = tuple[Sequence[str | bytes], Sequence[Argument]]  # keys, arguments
 

@@ -20,7 +20,7 @@ import msgspec
 from redis.exceptions import ResponseError
 
 from penstock.adapters.redis.link.connect import Store, guard, is_outage
-from penstock.adapters.redis.link.scripts import Script
+from penstock.adapters.redis.link.scripts import NOW, Script
 from penstock.auth.records import KeyRecord
 from penstock.errors import StoreDown, UserMistake
 
@@ -31,12 +31,10 @@ _LOAD = Script("return {redis.call('HGETALL', KEYS[1]), redis.call('HGETALL', KE
 
 # The function `stamp` sets the stamp: microseconds, always later than the last stamp, whatever the server's clock
 # does.
-_STAMP = """
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+_STAMP = f"""{NOW}
 local function stamp()
   local last = tonumber(redis.call('GET', KEYS[3])) or 0
-  redis.call('SET', KEYS[3], string.format('%.0f', math.max(now, last + 1)))
+  redis.call('SET', KEYS[3], string.format('%.0f', math.max(clock[1] * 1000000 + clock[2], last + 1)))
 end
 """
 
@@ -52,7 +50,7 @@ return 1
 _REVOKE = Script(f"""{_STAMP}
 local record = redis.call('HGET', KEYS[1], ARGV[1])
 if not record then return false end
-local since = string.format('%.0f', math.floor(now / 1000))
+local since = string.format('%.0f', now)
 if redis.call('HSETNX', KEYS[2], ARGV[1], since) == 1 then stamp() end
 return {{record, redis.call('HGET', KEYS[2], ARGV[1])}}
 """)

@@ -9,7 +9,7 @@ If the books do not agree with the stream, they are made anew from it. Somebody 
 an older version of Penstock may have written some.
 """
 
-from penstock.adapters.redis.link.scripts import Script
+from penstock.adapters.redis.link.scripts import NOW, Script
 from penstock.adapters.redis.records.holdings import COUNT, FULL
 from penstock.share import OVERHEAD
 
@@ -41,8 +41,8 @@ local function drop(entry)
   count(tenant, -1, -size)
 end
 local function drop_old(ms)
-  local clock = redis.call('TIME')
-  local last = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000) - ms)
+{NOW}
+  local last = string.format('%.0f', now - ms)
   for _ = 1, 1000 do
     local old = redis.call('XRANGE', letters, '-', last, 'COUNT', 1)[1]
     if not old then return end

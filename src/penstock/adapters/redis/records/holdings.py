@@ -118,9 +118,8 @@ end
 _MARGIN = 3_600_000  # milliseconds that the books outlive what they count
 
 # Functions for scripts on tasks and keyed requests, whose last two KEYS are totals and index. A script defines
-# `now` before them
-# (`task_scripts.NOW`). The books of one tenant are opened, changed and closed, so that a script reads and writes
-# them once.
+# `now` before them (`task_scripts.STAMP`). The books of one tenant are opened, changed and closed, so that a script
+# reads and writes them once.
 #   check_books()                       strikes off what has expired; called before the books are opened
 #   open_books(tenant)                  reads the tenant's figures and the bounds
 #   give(key, size)                     notes that the tenant does not hold the key any more

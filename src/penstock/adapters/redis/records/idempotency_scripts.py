@@ -18,7 +18,7 @@ A request that is being processed counts as placed, even if its gateway died bef
 
 from penstock.adapters.redis.link.scripts import Script
 from penstock.adapters.redis.records.holdings import HOLD
-from penstock.adapters.redis.records.task_scripts import NOW, OVER
+from penstock.adapters.redis.records.task_scripts import OVER, STAMP
 
 # Claims a key.
 #   KEYS     task, books
@@ -31,7 +31,7 @@ from penstock.adapters.redis.records.task_scripts import NOW, OVER
 #            {'over'}                 its outcome is there
 #            {'full', why}            there is no room, though the tenant's oldest outcomes have made way
 CLAIM = Script(
-    NOW
+    STAMP
     + HOLD
     + OVER
     + """
@@ -79,7 +79,7 @@ return {1, unpack(redis.call('SMEMBERS', KEYS[2]))}
 # KEYS task, watch, books; ARGV key. Gives a claim up. Returns {1, watching mailboxes...}, or {0} when another
 # gateway has the key, or it is over.
 FORGET = Script(
-    NOW
+    STAMP
     + HOLD
     + OVER
     + """

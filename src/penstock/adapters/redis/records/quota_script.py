@@ -27,7 +27,7 @@ minutes: idle tenants go with the older hash, and a call needs the same few comm
 If a value cannot be read, its tenant begins anew; other tenants are not affected.
 """
 
-from penstock.adapters.redis.link.scripts import Script
+from penstock.adapters.redis.link.scripts import NOW, Script
 
 SHARE = 1_000_000  # the script answers shares in millionths, because Redis turns its numbers into whole ones
 
@@ -155,11 +155,6 @@ if #marks > 0 then
   redis.call('PEXPIRE', KEYS[3], 300000)
 end
 return answer
-"""
-
-NOW = """
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 """
 
 SETTLE = Script(NOW + BODY)

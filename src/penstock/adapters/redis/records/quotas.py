@@ -33,11 +33,11 @@ from redis.exceptions import RedisError
 
 from penstock.adapters.redis.link.connect import Client, Patience, Store
 from penstock.adapters.redis.link.scripts import Argument
+from penstock.adapters.redis.records.allotment import SHORT_TRUST, STALE, TICK, Allotment
 from penstock.adapters.redis.records.quota_script import SETTLE, SHARE
-from penstock.adapters.redis.records.quota_share import SHORT_TRUST, TICK, Share
 from penstock.errors import OverQuota
 from penstock.ports import Clock
-from penstock.quota import Limits, over_quota
+from penstock.quota import Limits
 from penstock.types import Seconds
 
 LISTEN = 0.5  # seconds between two calls at most, to hear which tenants are short
@@ -46,7 +46,6 @@ EAGER = 0.005  # seconds between two settlements at least; for a new tenant we d
 SILENCE_MS = 5_000  # milliseconds of a gateway's silence after which what it holds is free again
 MARK = 81.0  # seconds that a tenant counts as short once it was marked
 OVERLAP_MS = 1_000  # each call asks again for the marks of these last milliseconds, so that none is missed
-STALE = 2.5  # seconds without an answer from Redis after which it counts as away
 UNLIMITED = 10**9  # the minute of tenants that have only a limit on requests in flight
 # `trust` of the only gateway: no other lets requests in, and a tenant with less than half left would be marked
 # short.
@@ -74,34 +73,20 @@ class SharedAccount:
 
     def take(self, now: Seconds) -> OverQuota | None:
         limits, limiter = self._limits, self._limiter
-        share = limiter.share(self._tenant, limits, now)
-        limit, most = self.limit, limits.in_flight
-        if most is not None and share.in_flight >= share.room:
-            wait = share.wait_for_room(now)
-            return over_quota(wait, limit, wait, most)
-        if limit is not None:
-            if share.allowance < 1.0 and now - share.known_at > STALE:
-                share.refill(limit, limiter.gateways(), now)
-            if share.allowance < 1.0:
-                share.denied = True
-                wait = max(TICK, share.more_at - now)
-                return over_quota(wait, limit, wait)
-            share.allowance -= 1.0
-            share.used += 1
-            remaining = share.left - share.used
+        allotment = limiter.allotment(self._tenant, limits, now)
+        refusal = allotment.take(now, limiter.gateways)
+        if refusal is None and self.limit is not None:
+            remaining = allotment.left - allotment.used
             if limits.burst is not None:
-                remaining = min(remaining, int(share.allowance))
+                remaining = min(remaining, int(allotment.allowance))
             self.remaining = max(0, remaining)
-            self.reset_at = share.reset_at
-        if not share.in_flight:
-            share.answered = now
-        share.in_flight += 1
-        return None
+            self.reset_at = allotment.reset_at
+        return refusal
 
     def release(self, now: Seconds, *, refused: bool = False) -> None:
-        share = self._limiter.known(self._tenant)
-        if share is not None and share.in_flight:
-            share.release(now, refused=refused)
+        allotment = self._limiter.known(self._tenant)
+        if allotment is not None and allotment.in_flight:
+            allotment.release(now, refused=refused)
 
 
 class SharedLimiter:
@@ -123,38 +108,37 @@ class SharedLimiter:
         self._members = gateways
         self._trust, self._most = trust, max_tenants
         self._keys = [f"{{{store.settings.namespace}:quota}}:{part}" for part in ("0", "1", "short")]
-        self._shares: dict[str, Share] = {}
-        self._asking: dict[str, Share] = {}  # the tenants with requests since they were settled last
+        self._allotments: dict[str, Allotment] = {}
+        self._asking: dict[str, Allotment] = {}  # the tenants with requests since they were settled last
         self._short: dict[str, Seconds] = {}  # by tenant, until when it counts as short
         self._since: Argument = "-inf"  # marks after this time, on Redis' clock, are still to be heard
         self._heard = self._swept = -inf  # when Redis last answered, and when all tenants were last looked at
         self._new = asyncio.Event()  # set when a tenant has come that Redis has not been asked about
 
     def __len__(self) -> int:
-        return len(self._shares)
+        return len(self._allotments)
 
     # ---- deciding ----------------------------------------------------------------------------------------
 
     def account(self, tenant: str, limits: Limits) -> SharedAccount:
         return SharedAccount(self, tenant, limits)
 
-    def share(self, tenant: str, limits: Limits, now: Seconds) -> Share:
-        """Returns what is known of this tenant, and counts one more request of it, whether it is let in or not."""
-        share = self._shares.get(tenant) or self._meet(tenant, limits, now)
-        if not share.asked:
-            self._asking[tenant] = share
-        share.asked += 1
-        if share.limits is not limits:
-            share.adopt(limits, self.gateways())
-        return share
+    def allotment(self, tenant: str, limits: Limits, now: Seconds) -> Allotment:
+        """Returns what is known of this tenant, of which a request has come."""
+        allotment = self._allotments.get(tenant) or self._meet(tenant, limits, now)
+        if not allotment.asked:
+            self._asking[tenant] = allotment
+        if allotment.limits is not limits:
+            allotment.adopt(limits, self.gateways())
+        return allotment
 
-    def known(self, tenant: str) -> Share | None:
-        return self._shares.get(tenant)
+    def known(self, tenant: str) -> Allotment | None:
+        return self._allotments.get(tenant)
 
-    def _meet(self, tenant: str, limits: Limits, now: Seconds) -> Share:
-        if len(self._shares) >= self._most:
+    def _meet(self, tenant: str, limits: Limits, now: Seconds) -> Allotment:
+        if len(self._allotments) >= self._most:
             # The tenant that was met first is forgotten; with its next request it is met anew.
-            self._drop(next(iter(self._shares)))
+            self._drop(next(iter(self._allotments)))
         gateways = self.gateways()
         if now - self._heard > STALE or self._short.get(tenant, -inf) > now:
             trust = min(self._trust, SHORT_TRUST)
@@ -162,12 +146,12 @@ class SharedLimiter:
             trust = max(self._trust, LONE_TRUST)
         else:
             trust = self._trust
-        share = self._shares[tenant] = Share(limits, gateways, now, trust=trust)
+        allotment = self._allotments[tenant] = Allotment(limits, gateways, now, trust=trust)
         self._new.set()
-        return share
+        return allotment
 
     def _drop(self, tenant: str) -> None:
-        del self._shares[tenant]
+        del self._allotments[tenant]
         self._asking.pop(tenant, None)
 
     def gateways(self) -> int:
@@ -195,8 +179,10 @@ class SharedLimiter:
         now = self._clock()
         self._new.clear()
         sweep = now - self._swept >= SWEEP
-        candidates = self._shares if sweep else self._asking
-        due = [(name, share) for name, share in candidates.items() if share.is_due(now, sweep=sweep)]
+        candidates = self._allotments if sweep else self._asking
+        due = [
+            (name, allotment) for name, allotment in candidates.items() if allotment.is_due(now, sweep=sweep)
+        ]
         if not due and now - self._heard < LISTEN:
             return
         for first in range(0, max(1, len(due)), MOST):
@@ -205,29 +191,31 @@ class SharedLimiter:
             self._swept = now
             self._short = {name: until for name, until in self._short.items() if until > now}
 
-    async def _settle_some(self, some: Sequence[tuple[str, Share]], now: Seconds) -> None:
+    async def _settle_some(self, some: Sequence[tuple[str, Allotment]], now: Seconds) -> None:
         gateways = self.gateways()
         arguments: list[Argument] = [self._me, gateways, self._since, SILENCE_MS]
-        reports: list[tuple[str, Share, int, bool]] = []
-        for name, share in some:
-            stays = share.in_flight > 0 or share.asked > 0 or now - share.asked_at < share.memory
-            share.measure(now)
-            limits, demand = share.limits, int(share.demand * 1000)
+        reports: list[tuple[str, Allotment, int, bool]] = []
+        for name, allotment in some:
+            stays = (
+                allotment.in_flight > 0 or allotment.asked > 0 or now - allotment.asked_at < allotment.memory
+            )
+            allotment.measure(now)
+            limits, demand = allotment.limits, int(allotment.demand * 1000)
             limit = UNLIMITED if limits.requests_per_minute is None else limits.requests_per_minute
-            arguments += (name, limit, limits.burst or 0, share.used, demand, share.in_flight)
+            arguments += (name, limit, limits.burst or 0, allotment.used, demand, allotment.in_flight)
             arguments += (limits.in_flight or 0, int(stays))
-            reports.append((name, share, share.used, stays))
+            reports.append((name, allotment, allotment.used, stays))
             self._asking.pop(name, None)
         told, marks, *answers = await self._settle(self._store.commands, self._keys, arguments)
         self._since, self._heard = told - OVERLAP_MS, now
         for mark in marks:
             self._short[mark.decode(errors="replace")] = now + MARK
-        for (name, share, used, stays), answer in zip(reports, answers, strict=True):
+        for (name, allotment, used, stays), answer in zip(reports, answers, strict=True):
             grant, left, reset, part, room, *unreadable = answer
             if unreadable:
                 why = "what was counted of this tenant could not be read"
                 self._store.aside.add("quota", name, why, unreadable[0])
-            share.used -= used
-            share.settled(grant, left, reset, part / SHARE, room, now)
-            if not stays and not share.asked and self._shares.get(name) is share:
+            allotment.reported(used)
+            allotment.settled(grant, left, reset, part / SHARE, room, now)
+            if not stays and not allotment.asked and self._allotments.get(name) is allotment:
                 self._drop(name)

@@ -21,14 +21,14 @@ be lost without the other. A record without the field `created` gets no row here
 request writes it.
 """
 
-from penstock.adapters.redis.link.scripts import Script
+from penstock.adapters.redis.link.scripts import NOW, Script
 from penstock.adapters.redis.records.holdings import HOLD
 from penstock.errors import Overloaded
 from penstock.share import OVERHEAD
 
-NOW = """
-local clock = redis.call('TIME')
-local now = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000))
+# The time as the records hold it: `now` is text.
+STAMP = f"""{NOW}
+now = string.format('%.0f', now)
 """
 OVER = """
 local status = redis.call('HGET', KEYS[1], 'status')
@@ -91,7 +91,7 @@ return math.min(tonumber(gone) or 0, 1e9)
 # Results that have been read make room for it. A task that retries a dead letter replaces a task that is over,
 # unless that task was made for the same letter.
 CREATE = Script(
-    NOW
+    STAMP
     + HOLD
     + OVER
     + """
@@ -128,7 +128,7 @@ return 1
 
 # KEYS task, books. Deletes a task; returns 1, or 0 when there is no such task.
 DROP = Script(
-    NOW
+    STAMP
     + HOLD
     + """
 open_books(owner(KEYS[1]))
@@ -148,7 +148,7 @@ return 1
 
 # KEYS task. Notes that the task is being processed; returns 1, or 0 when it is not pending any more.
 PROCESS = Script(
-    NOW
+    STAMP
     + """
 if redis.call('HGET', KEYS[1], 'status') ~= 'PENDING' then return 0 end
 redis.call('HSET', KEYS[1], 'status', 'PROCESSING', 'changed', now)
@@ -160,7 +160,7 @@ return 1
 # a task; returns {1 if this was the first ending, watching mailboxes...}. The mailboxes are returned every time: a
 # caller that settles twice got no answer the first time, so it told nobody.
 SETTLE = Script(
-    NOW
+    STAMP
     + HOLD
     + OVER
     + _END
@@ -174,7 +174,7 @@ return {over and 0 or 1, unpack(redis.call('SMEMBERS', KEYS[2]))}
 # KEYS task, watch, ended, crowded out, books; ARGV tenant, code, message. Cancels a task. Returns {} when there is
 # no such task of this tenant, else {1 if this ended it, shard, key, watching mailboxes...}.
 CANCEL = Script(
-    NOW
+    STAMP
     + HOLD
     + OVER
     + _END
@@ -189,7 +189,7 @@ return {over and 0 or 1, where[1] or '', where[2], unpack(redis.call('SMEMBERS',
 # KEYS task, watch, books; ARGV mailbox, ms to watch. Returns the record. If the task is not over, the mailbox will
 # be told of its end; if it is over, its result counts as read.
 WATCH = Script(
-    NOW
+    STAMP
     + HOLD
     + OVER
     + """
@@ -205,7 +205,7 @@ return redis.call('HGETALL', KEYS[1])
 
 # KEYS task, books. Returns the record. If the task is over, its result counts as read.
 READ = Script(
-    NOW
+    STAMP
     + HOLD
     + OVER
     + """

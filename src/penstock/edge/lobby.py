@@ -1,5 +1,5 @@
 """What the edges of one process have together: their connections, the bytes that are kept for clients, and the
-lines in which work waits for its turn. HTTP and gRPC have a port each, and one `Room` (`roles/data_plane.py`,
+lines in which work waits for its turn. HTTP and gRPC have a port each, and one `Lobby` (`roles/data_plane.py`,
 `roles/grpc.py`), so that each limit holds for both together. The admin plane's edge has one of its own."""
 
 import asyncio
@@ -13,7 +13,7 @@ HELLOS = 0.001  # seconds of a turn of the loop for handshakes; the last of them
 Member = TypeVar("Member")
 
 
-class Room:
+class Lobby:
     """What one or several edges share."""
 
     def __init__(

@@ -2,12 +2,15 @@
 what it has to report. The gateway's limiter (`quotas.py`) keeps one for each tenant, and says what an allowance, a
 room and a settlement are. Pure: it asks nobody."""
 
+from collections.abc import Callable
 from math import ceil, inf
 
-from penstock.quota import MINUTE, Limits
+from penstock.errors import OverQuota
+from penstock.quota import MINUTE, Limits, over_quota
 from penstock.types import Seconds
 
 TICK = 0.1  # seconds between two settlements of a tenant that runs short
+STALE = 2.5  # seconds without an answer from Redis after which it counts as away
 # Seconds between two settlements of a tenant that has more than three quarters of its minute left.
 PAUSE = 1.9
 FORGETTING = 0.5  # seconds in which an older demand loses its weight
@@ -22,7 +25,7 @@ NEWEST = 0.2  # weight of the newest gap between two answers
 SHORTEST = 0.001  # seconds: the shortest wait that is worth telling
 
 
-class Share:
+class Allotment:
     """One tenant's quota at one gateway."""
 
     __slots__ = (
@@ -111,6 +114,28 @@ class Share:
         has ended for longer, as long again."""
         return max(self.gap, now - self.answered, SHORTEST)
 
+    def take(self, now: Seconds, gateways: Callable[[], int]) -> OverQuota | None:
+        """Count one more request. Returns why it is not let in; None if it is. `gateways`: says how many there are;
+        it is only called while Redis is away."""
+        self.asked += 1
+        limit, most = self.limits.requests_per_minute, self.limits.in_flight
+        if most is not None and self.in_flight >= self.room:
+            wait = self.wait_for_room(now)
+            return over_quota(wait, limit, wait, most)
+        if limit is not None:
+            if self.allowance < 1.0 and now - self.known_at > STALE:
+                self.refill(limit, gateways(), now)
+            if self.allowance < 1.0:
+                self.denied = True
+                wait = max(TICK, self.more_at - now)
+                return over_quota(wait, limit, wait)
+            self.allowance -= 1.0
+            self.used += 1
+        if not self.in_flight:
+            self.answered = now
+        self.in_flight += 1
+        return None
+
     def release(self, now: Seconds, *, refused: bool) -> None:
         """Note that a request is no longer in flight. `refused`: whether it was refused after it was counted."""
         self.in_flight -= 1
@@ -133,6 +158,10 @@ class Share:
             self.asked_at = now
         self.asked = 0
         self.denied = False
+
+    def reported(self, used: int) -> None:
+        """Note that Redis has heard of so many requests that were let in."""
+        self.used -= used
 
     def settled(self, grant: int, left: int, reset_ms: int, part: float, room: int, now: Seconds) -> None:
         """Take in what Redis answered. Requests that were let in while Redis was asked (`used`) count against the
