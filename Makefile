@@ -82,7 +82,7 @@ test-clients: $(VENV)/.dev  ## heavy clients of other servers, each in an enviro
 	$(BIN)/pytest tests/clients
 
 bench: $(VENV)/.dev  ## every figure of docs/benchmarks.md that needs no rival
-	tools/system-packages wrk
+	tools/system-packages wrk h2load=nghttp2-client
 	$(BIN)/python -m benchmarks.all
 
 bench-peers: $(VENV)/.dev  ## Penstock beside Mosec, LitServe, BentoML, Ray Serve, Triton and bare Granian, heads as behind a proxy

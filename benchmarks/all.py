@@ -19,10 +19,12 @@ from benchmarks import (
     everything_on,
     fairness,
     first_minute,
+    grpc_unary,
     hot_keys,
     ledger,
     lengths,
     observed,
+    openai_door,
     overload,
     overload_tiers,
     pacing,
@@ -33,6 +35,7 @@ from benchmarks import (
     redis_throughput,
     scraping,
     simulator,
+    tensors,
     tracing,
     waiting,
     websocket,
@@ -62,6 +65,9 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
     tracing.NAME: tracing.main,
     observed.NAME: observed.main,
     websocket.NAME: websocket.main,
+    openai_door.NAME: openai_door.main,
+    grpc_unary.NAME: grpc_unary.main,
+    tensors.NAME: tensors.main,
     hot_keys.NAME: hot_keys.main,
     cache_miss.NAME: cache_miss.main,
     client_map.NAME: client_map.main,
@@ -73,15 +79,18 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
 }
 LARGE = (redis_headline.NAME, redis_scaling.NAME)
 NO_SECONDS = (waiting.NAME, lengths.NAME, advice.NAME, autoscaling.NAME, simulator.NAME, client_map.NAME)
-WHOLE_SECONDS = (  # wrk knows no others
+WHOLE_SECONDS = (  # wrk and h2load know no others
     cache_miss.NAME,
     everything_on.NAME,
+    grpc_unary.NAME,
     ledger.NAME,
     observed.NAME,
+    openai_door.NAME,
     redis_everything.NAME,
     redis_throughput.NAME,
     redis_scaling.NAME,
     scraping.NAME,
+    tensors.NAME,
     tracing.NAME,
     websocket.NAME,
 )

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -86,28 +87,67 @@ def check_nothing_is_left(server: Server, model: str, headers: Mapping[str, str]
     assert answer.json()["output"] in ("still here", [0.5])
 
 
+class Case(NamedTuple):
+    """One run of the fuzzer. `included`: which paths it asks, as a pattern; `excluded`: which of these not."""
+
+    config: str
+    share: float = 1.0  # of the requests
+    included: str = ""
+    excluded: str = ""
+    secured: bool = False
+    operations: int = 1  # of a door, which share its requests
+
+
+CASES = {
+    "one model": Case(TEXT + PATIENT + CLOSED),
+    "several models": Case(SEVERAL + PATIENT + ALLOWED + CLOSED, 0.2),
+    "with an API key": Case(TEXT + PATIENT + CLOSED, 0.2, secured=True),
+}
+# Which values fill the shape of a tensor, no schema can say: `test_f1_tensors.py` makes such requests.
+DOORS_TOGETHER = {
+    "doors for other clients": Case(
+        FOR_OTHERS + PATIENT, 0.4, excluded="^/v1/inference$|^/v2/.*/infer$",
+    ),
+    "doors that rank": Case(RANKING + PATIENT, 0.2, "rerank$|^/predict$"),
+}  # fmt: skip
+# In the long form each of them has its 10,000 requests.
+EACH_DOOR = {
+    **{
+        path: Case(FOR_OTHERS + PATIENT, included=f"^{path}")
+        for path in ("/v1/embeddings", "/v1/completions", "/embed")
+    },
+    **{
+        path: Case(FOR_OTHERS + PATIENT, included=f"^{path}", operations=4)
+        for path in ("/v1/files", "/v1/batches")
+    },
+    # It tells of models, and there is not much that it can be asked.
+    "/v2": Case(FOR_OTHERS + PATIENT, 0.1, "^/v2", "infer$|rerank$", operations=4),
+    **{
+        path: Case(RANKING + PATIENT, included=f"^{path}$")
+        for path in ("/v1/rerank", "/v2/rerank", "/rerank", "/predict")
+    },
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "case" in metafunc.fixturenames:
+        doors = EACH_DOOR if metafunc.config.getoption("--chaos-long") else DOORS_TOGETHER
+        cases = {**CASES, **doors}
+        metafunc.parametrize("case", cases.values(), ids=cases)
+
+
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(
-    ("config", "share", "paths", "secured"),
-    [
-        (TEXT + PATIENT + CLOSED, 1.0, "all", False),
-        (SEVERAL + PATIENT + ALLOWED + CLOSED, 0.2, "all", False),
-        (TEXT + PATIENT + CLOSED, 0.2, "all", True),
-        (FOR_OTHERS + PATIENT, 0.4, "others", False),
-        (RANKING + PATIENT, 0.2, "ranks", False),
-    ],
-    ids=["one model", "several models", "with an API key", "doors for other clients", "doors that rank"],
-)
 def test_the_server_keeps_its_contract_whatever_is_generated(
-    config: str, share: float, paths: str, secured: bool, tmp_path: Path, chaos_long: bool, chaos_seed: int
+    case: Case, tmp_path: Path, chaos_long: bool, chaos_seed: int
 ) -> None:
     examples, least = (4000, 10_000) if chaos_long else (40, 250)
-    examples, least = int(examples * share), int(least * share)
-    known: list[str] = ["--exclude-path", "/v1/inference"] if paths == "others" else []
-    # Which values fill a shape, no schema can say: `test_f1_tensors.py` makes such requests.
-    known += ["--exclude-path-regex", "^/v2/.*/infer$"] if paths == "others" else []
-    known += ["--include-path-regex", "rerank$|^/predict$"] if paths == "ranks" else []
-    if secured:  # the fuzzer tries without, and with others, by itself
+    if case in EACH_DOOR.values():
+        examples = least // case.operations
+    examples, least = int(examples * case.share), int(least * case.share)
+    config, known = case.config, list[str]()
+    known += ["--include-path-regex", case.included] if case.included else []
+    known += ["--exclude-path-regex", case.excluded] if case.excluded else []
+    if case.secured:  # the fuzzer tries without, and with others, by itself
         known += ["--header", f"X-API-Key: {make_key(tmp_path)}"]
         config += f'\n[auth]\nmode = "keys"\nkeys_file = "{tmp_path}/penstock-keys.json"'
     (tmp_path / "numbers.py").write_text(NUMBERS)
@@ -144,8 +184,8 @@ def test_the_server_keeps_its_contract_whatever_is_generated(
         assert generated is not None, fuzzed.stdout
         assert int(generated[1].replace(",", "")) >= least
         assert server.metric("penstock_refused_requests_total", model="", code="INTERNAL") == 0
-        model = "any" if paths == "ranks" else "text"
-        check_nothing_is_left(server, model, dict([known[1].split(": ")]) if secured else {})
+        model = "any" if config.startswith(RANKING) else "text"
+        check_nothing_is_left(server, model, dict([known[1].split(": ")]) if case.secured else {})
 
 
 @pytest.mark.timeout(600)

@@ -10,18 +10,24 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.peers.environment import REQUIREMENTS
+from benchmarks.peers.roster import TRITON
+
 HERE = Path(__file__).parent
 ENVIRONMENTS = HERE.parents[1] / ".clients"
 LONGEST = 600.0  # seconds: the bound of a failure
+# By name, the interpreter of those that another than ours must make, with the pins of the benchmarks.
+OF_PEERS = {TRITON.requirements: TRITON.interpreter}
 
 
 def python_of(name: str) -> Path:
     """The interpreter of an environment, which is made if it is missing or if its pins have changed."""
-    pins = HERE / "requirements" / f"{name}.txt"
+    pins = (REQUIREMENTS if name in OF_PEERS else HERE / "requirements") / f"{name}.txt"
+    interpreter = OF_PEERS.get(name, sys.executable)
     folder = ENVIRONMENTS / name
     made_from = folder / "made-from.txt"
     if not made_from.is_file() or made_from.read_text() != pins.read_text():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+        subprocess.run([interpreter, "-m", "venv", "--clear", folder], check=True)
         # The pins are all there is: what a package wants besides is not needed here.
         install = ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r", str(pins)]
         subprocess.run([str(folder / "bin" / "pip"), *install], check=True, timeout=LONGEST)

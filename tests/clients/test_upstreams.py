@@ -1,4 +1,5 @@
-"""Penstock in front of real servers of others: KServe's model server, and llama.cpp as an OpenAI-compatible one."""
+"""Penstock in front of real servers of others: KServe's model server, Triton, and llama.cpp as an OpenAI-compatible
+one."""
 
 import subprocess
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from environments import HERE, python_of
 
-from server import PATIENT, running
+from server import HUNG, PATIENT, running
 
 pytestmark = pytest.mark.timeout(900)  # the environment may have to be made
 
@@ -27,12 +28,21 @@ def upstream(environment: str, *arguments: str) -> Iterator[list[str]]:
             assert words, "it did not start"
             yield words[1:]
         finally:
-            process.kill()
+            process.terminate()  # Triton is a child of its program, which ends it
+            try:
+                process.wait(HUNG)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
 
+# Triton's tensors have a dimension more: a row of them is a list of one.
+@pytest.mark.parametrize(
+    ("environment", "weighed"),
+    [("kserve", {"sum": 3.0, "size": 3}), ("pytriton", {"sum": [3.0], "size": [3]})],
+)
 @pytest.mark.parametrize("scheme", ["oip+http", "grpc"])
-def test_kserve_gets_texts_and_several_tensors(scheme: str) -> None:
-    with upstream("kserve") as (http, grpc):
+def test_model_servers_get_texts_and_several_tensors(scheme: str, environment: str, weighed: object) -> None:
+    with upstream(environment) as (http, grpc):
         place = http if scheme == "oip+http" else grpc
         with (
             running(f"{scheme}://{place}/shout", "--max-batch", "16", config=PATIENT) as server,
@@ -45,7 +55,7 @@ def test_kserve_gets_texts_and_several_tensors(scheme: str) -> None:
             assert [answer["output"] for answer in answers] == [text.upper() for text in texts]
         with running(f"{scheme}://{place}/weigh", "--input", "json", config=PATIENT) as server:
             answer = server.post("/v1/inference", {"input": {"ids": [1, 2, 3], "scale": 0.5}}).json()
-            assert answer["output"] == {"sum": 3.0, "size": 3}
+            assert answer["output"] == weighed
             wrong = server.post("/v1/inference", {"input": {"ids": [1, 2, 3]}})
             assert (wrong.status, wrong.json()["error"]) == (502, "BACKEND_FAILED")
 

@@ -42,6 +42,7 @@ attempts = 1
 target = "{app}:embed"
 max_batch = 4
 default = true
+respond = "async"  # which holds for the native door alone
 [models.upper]
 target = "{app}:upper"
 input = "text"
@@ -127,11 +128,12 @@ def test_its_client_for_asyncio_works_too(server: Server) -> None:
     assert asyncio.run(body()) == [1, 2, 3]
 
 
-def test_base64_is_little_endian_float32_and_float_is_the_output_as_it_is(server: Server) -> None:
-    said = {"input": ["a"], "encoding_format": "base64"}
+@pytest.mark.parametrize("given", ["a", ["a"]])
+def test_base64_is_little_endian_float32_and_float_is_the_output_as_it_is(server: Server, given: Any) -> None:
+    said = {"input": given, "encoding_format": "base64"}
     [packed] = server.post("/v1/embeddings", said).json()["data"]
     assert base64.b64decode(packed["embedding"]) == struct.pack("<2f", 1.0, 0.1)
-    answer = server.post("/v1/embeddings", {"input": ["a"]})
+    answer = server.post("/v1/embeddings", {"input": given})
     assert answer.json()["data"][0]["embedding"] == [1.0, 0.1]
     assert answer.headers["x-request-id"]
 

@@ -187,6 +187,13 @@ def test_bytes_that_are_no_utf_8_are_refused(server: Server) -> None:
         assert (told["error"], "UTF-8" in told["message"]) == ("UNACCEPTABLE", True)
 
 
+def test_an_id_that_is_no_utf_8_is_not_given_back(server: Server) -> None:
+    with streaming(server) as socket:
+        socket.send(b'{"id": "\xff", "input": "a"}', text=True)
+        told = hear(socket)
+        assert (told["id"], told["error"], "UTF-8" in told["message"]) == (None, "UNACCEPTABLE", True)
+
+
 def test_as_many_as_a_connection_may_have_in_flight_and_no_more(server: Server) -> None:
     shut(server)
     with streaming(server) as socket:

@@ -34,7 +34,7 @@ from penstock.doors.table import Table
 from penstock.doors.wishes import Media, media_of, prefers_task, wanted
 from penstock.edge.answer import Answer, with_fields
 from penstock.edge.body import Pieces, Whole
-from penstock.edge.caller import Caller
+from penstock.edge.caller import Caller, Render
 from penstock.edge.fields import NO_HEADERS, Headers, request_id, trace
 from penstock.edge.heads import POST, Head
 from penstock.edge.url import split
@@ -141,6 +141,9 @@ class DataPlane:
                 self._sign(door, asks, identity, head.headers)
                 self._submit(caller, door, asks, Media.JSON)
                 return
+            render: Render = door.render
+            if isinstance(ask, Call):
+                render, [ask] = door.render_of(ask, Media.JSON), ask
             ask.door = door.name
             if identity is not None:  # the same as `_sign` and `_submit` do, without their calls
                 ask.identity = identity
@@ -150,10 +153,10 @@ class DataPlane:
                 ask.traceparent = head.traceparent.decode()
                 if head.tracestate is not None:
                     ask.tracestate = head.tracestate.decode()
-            if self._asynchronous:
+            if self._asynchronous and door.tasks is not BecomesTask.NEVER:
                 self._submit(caller, door, [ask], Media.JSON)
                 return
-            caller.render = door.render
+            caller.render = render
             caller.leaving = self._gateway.submit(ask, caller)
         except KeysWanted:
             self.handle(caller, POST, head.url, head.headers, body)
@@ -250,7 +253,7 @@ class DataPlane:
     def _read(self, door: AskingDoor, letter: Letter) -> Sequence[Ask]:
         """Read a small body, at once."""
         if letter.media is Media.JSON and (ask := door.read_one(letter.body)) is not None:
-            return [ask]
+            return ask if isinstance(ask, Call) else [ask]
         return self._checked(at_once(door.read_letter(letter)))
 
     def _checked(self, asks: Sequence[Ask]) -> Sequence[Ask]:

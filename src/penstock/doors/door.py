@@ -149,9 +149,9 @@ class AskingDoor(Door):
         hardly any."""
         return letter.media is Media.OCTETS or (letter.media is Media.JSON and is_plain(letter.body))
 
-    def read_one(self, body: bytes) -> Ask | None:
+    def read_one(self, body: bytes) -> "Ask | Call | None":
         """Returns the ask of a small body, if it has one ask and its head does not change how it is read: a shorter
-        way. None: `read` must read it."""
+        way. A `Call` holds that one ask. None: `read` must read it."""
         return None
 
     def read_other(self, media: Media, body: bytes, query: str) -> Steps[Sequence[Ask]]:

@@ -55,7 +55,9 @@ def name_of(said: msgspec.Raw) -> bytes:
 def id_in(message: bytes) -> bytes:
     """Returns the id of a message that is not acceptable; null if it has none that can be given back."""
     try:
-        return name_of(_decode_named(message).id)
+        name = name_of(_decode_named(message).id)
+        name.decode()  # the decoder does not look at strings inside raw JSON, and an answer must be UTF-8
+        return name
     except Exception:  # whatever is wrong with it, the client is told of the first mistake
         return NOBODY
 
