@@ -152,7 +152,7 @@ class DataPlane:
             if self._asynchronous:
                 self._submit(caller, door, [ask], Media.JSON)
                 return
-            caller.render = door.render
+            caller.render = door.bound_render
             caller.leaving = self._gateway.submit(ask, caller)
         except KeysWanted:
             self.handle(caller, POST, head.url, head.headers, body)

@@ -65,7 +65,7 @@ def _pattern() -> "re.Pattern[bytes]":
 ORDINARY: "Callable[[bytes], re.Match[Any] | None]" = _pattern().match
 
 
-class Head(Struct, eq=False):
+class Head(Struct, eq=False, gc=False):  # without gc, since no cycle can lead through bytes
     """The fields of an ordinary head: the groups of the pattern, in their order."""
 
     url: bytes
