@@ -3,6 +3,9 @@ PYTHON ?= python3.11
 VENV   ?= .venv
 PREFIX ?= $(HOME)/.local
 BIN     = $(VENV)/bin
+# An environment may forbid Python to keep compiled modules. Each start of a process would compile all of them again,
+# which doubles what it costs.
+unexport PYTHONDONTWRITEBYTECODE
 TOOLS   = chromium redis-server curl openssl
 # A real Prometheus, unpacked beside the virtual environment: installing it would start it.
 PROMETHEUS = tools/unpacked-package $(VENV)/apt prometheus prometheus promtool
@@ -86,13 +89,15 @@ bench-peers: $(VENV)/.dev  ## Penstock beside Mosec, LitServe, BentoML, Ray Serv
 	tools/system-packages wrk
 	$(BIN)/python -m benchmarks.peers
 
-chaos: $(VENV)/.dev  ## the long forms of the fault tests and attacks, and examples that nobody tried before
+chaos: $(VENV)/.dev  ## the long forms of the fault tests and attacks, and examples that nobody tried before; all of them, whichever fails
 	tools/system-packages $(TOOLS)
 	$(PROMETHEUS)
-	$(BIN)/pytest tests/chaos --chaos-long
-	$(BIN)/pytest tests/attack --chaos-long
-	$(BIN)/pytest tests/seeds --chaos-long
-	$(BIN)/pytest --ignore tests/chaos --ignore tests/attack --ignore tests/seeds --ignore tests/clients --hypothesis-profile=explore
+	@failed=""; \
+	$(BIN)/pytest tests/chaos --chaos-long || failed="$$failed chaos"; \
+	$(BIN)/pytest tests/attack --chaos-long || failed="$$failed attack"; \
+	$(BIN)/pytest tests/seeds --chaos-long || failed="$$failed seeds"; \
+	$(BIN)/pytest --ignore tests/chaos --ignore tests/attack --ignore tests/seeds --ignore tests/clients --hypothesis-profile=explore || failed="$$failed others"; \
+	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
 dashboards: $(VENV)/.dev  ## make deploy/grafana/*.json anew
 	$(BIN)/python -m tools.dashboards
@@ -114,6 +119,7 @@ $(VENV)/.run: $(VENV)/bin/python requirements.lock pyproject.toml
 	@echo "setting up $(VENV) …"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run requirements-dev.lock

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.serving import DIRECT, PENSTOCK, DidNotServe, Launched, Server, launched
-from benchmarks.valkey import Valkey, valkey
+from benchmarks.valkey import Valkey, ValkeyCluster, valkey, valkey_cluster
 
 READY_SECONDS = 60
 SHARDS = 16
@@ -34,6 +34,7 @@ class Layout:
     settings: Mapping[str, str] = field(default_factory=dict)  # the same, as variables
     config: str = ""  # a file, for all of them
     credential: str = ""  # an Authorization header that is let in
+    primaries: int = 1  # several: a cluster
 
     def __str__(self) -> str:
         return (
@@ -44,7 +45,7 @@ class Layout:
 
 @dataclass(slots=True)
 class Installation:
-    valkey: Valkey
+    valkey: Valkey | ValkeyCluster
     gateways: list[Server] = field(default_factory=list)
     batchers: list[Server] = field(default_factory=list)
     workers: list[Server] = field(default_factory=list)
@@ -56,7 +57,7 @@ class Installation:
     @property
     def processes(self) -> dict[str, int]:
         """The pid of each process, by a name for readers."""
-        named = {"Valkey": self.valkey.pid}
+        named = dict(self.valkey.processes)
         for kind, servers in (
             ("gateway", self.gateways),
             ("batcher", self.batchers),
@@ -69,14 +70,15 @@ class Installation:
 
 @contextlib.contextmanager
 def installation(
-    layout: Layout, prepare: Callable[[Valkey], None] = lambda store: None
+    layout: Layout, prepare: Callable[[Valkey | ValkeyCluster], None] = lambda store: None
 ) -> Iterator[Installation]:
     """An installation, once every gateway answers, every slot is known and every shard has a batcher.
 
     `prepare` puts into the store what must be there before the first process starts.
     """
     with contextlib.ExitStack() as held:
-        store = held.enter_context(valkey())
+        cluster = layout.primaries > 1
+        store = held.enter_context(valkey_cluster(layout.primaries) if cluster else valkey())
         prepare(store)
         common = ["--redis", store.url, "--admin-port", "0", "--log-level", "warning"]
         if layout.config:

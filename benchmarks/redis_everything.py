@@ -24,7 +24,7 @@ from benchmarks.installation import Layout, installation
 from benchmarks.redis_throughput import Turn, as_data, asked, costs, loaded
 from benchmarks.strangers import Strangers, with_keys
 from benchmarks.table import markdown_table
-from benchmarks.valkey import Valkey
+from benchmarks.valkey import Valkey, ValkeyCluster
 from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.adapters.redis.records.api_keys import RedisKeys
 
@@ -69,7 +69,7 @@ def _turn(load: wrk.Load, strangers: Strangers, on: bool) -> Turn:
             return loaded(running.urls[0], running.processes, load, running.valkey, strangers.credentials)
 
 
-def _enrol(strangers: Strangers, valkey: Valkey) -> None:
+def _enrol(strangers: Strangers, valkey: Valkey | ValkeyCluster) -> None:
     async def enrol() -> None:
         store = Store(RedisSettings(url=valkey.url))
         await store.open()

@@ -1,6 +1,7 @@
 """Does a second gateway, or a second batcher, carry more? Requests a second, also for each core in use.
 
     python -m benchmarks.redis_scaling
+    python -m benchmarks.redis_scaling --gateways 1,2,4,8 --primaries 3     where one Valkey would be full
 
 Meant for a machine of 16 cores: with fewer, all processes share them and the figures say only that. Echo, 2 KB in
 and out, as many connections as keep everything busy; every layout gets a fresh installation.
@@ -16,7 +17,7 @@ from statistics import median
 from benchmarks import closed_loop, processor, wrk
 from benchmarks.chart import Bar, bar_chart
 from benchmarks.echo import BODY, MAX_BATCH, TARGET
-from benchmarks.figure import Figure, Say, at_least_one, conduct, options
+from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, options
 from benchmarks.installation import Layout, installation
 from benchmarks.redis_throughput import WARM_UP_SECONDS
 from benchmarks.table import markdown_table
@@ -25,6 +26,11 @@ from penstock.errors import UserMistake
 NAME = "redis_scaling"
 COUNTS = "1,2,4"
 KINDS = ("Valkey", "gateway", "batcher", "worker")
+ENOUGH = 16  # cores: with fewer there is no promise
+THROUGHPUT, EVENNESS = (
+    100_000.0,
+    0.85,
+)  # requests a second; requests for each core, of the largest to the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,9 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=at_least_one, default=8, help="measured in each turn; 8 by default")
     parser.add_argument("--gateways", type=counts, default=counts(COUNTS), metavar="COUNTS", help=COUNTS)
     parser.add_argument("--batchers", type=counts, default=counts(COUNTS), metavar="COUNTS", help=COUNTS)
+    parser.add_argument(
+        "--primaries", type=at_least_one, default=1, help="of a Valkey cluster; 1: a single Valkey"
+    )
     parser.add_argument("--workers", type=at_least_one, default=4, help="worker processes")
     parser.add_argument("--slots", type=at_least_one, default=2, help="in each of them")
     parser.add_argument("--connections", type=at_least_one, default=2048, help="of all generators together")
@@ -61,7 +70,7 @@ def counts(text: str) -> list[int]:
 def measure(given: argparse.Namespace, say: Say) -> Figure:
     cores = len(os.sched_getaffinity(0))
     layouts = [
-        Layout(TARGET, gateways, batchers, given.workers, given.slots, MAX_BATCH)
+        Layout(TARGET, gateways, batchers, given.workers, given.slots, MAX_BATCH, primaries=given.primaries)
         for gateways in given.gateways
         for batchers in given.batchers
     ]
@@ -105,10 +114,11 @@ def figure(
     layouts: Sequence[Layout], results: Sequence[Sequence[Turn]], load: wrk.Load, generators: int, cores: int
 ) -> Figure:
     rates = [median(turn.load.rate for turn in turns) for turns in results]
-    rows, bars = [], []
+    rows, bars, each_core = [], [], []
     for layout, turns, rate in zip(layouts, results, rates, strict=True):
         in_use = [median(turn.cores[kind] for turn in turns) for kind in KINDS]
         per_core = median(turn.per_core for turn in turns)
+        each_core.append(per_core)
         rows.append(
             [
                 f"{layout.gateways} × {layout.batchers}",
@@ -125,7 +135,8 @@ def figure(
         )
     method = (
         f"{closed_loop.generator()}, {generators} processes, {load.connections} connections, 2 KB in and out, "
-        f"echo, batches up to 64, {layouts[0].workers} × {layouts[0].slots} slots; "
+        f"echo, batches up to 64, {layouts[0].workers} × {layouts[0].slots} slots, "
+        f"{_many(layouts[0].primaries)}; "
         f"medians of {len(results[0])} × {load.seconds} s"
     )
     header = ["gateways × batchers", "requests/s", "× the first", "a core", "cores", *KINDS, "errors"]
@@ -136,6 +147,7 @@ def figure(
         title="Scaling over Redis",
         method=f"{method}.",
         tables=[markdown_table(header, rows), f"![requests per second]({NAME}.svg)\n"],
+        checks=_promises(rates, each_core) if cores >= ENOUGH else [],
         notes=notes,
         data={
             "turns": [
@@ -145,6 +157,18 @@ def figure(
         },
         drawings={NAME: bar_chart("Requests per second, gateways × batchers", method, bars)},
     )
+
+
+def _promises(rates: Sequence[float], each_core: Sequence[float]) -> list[Check]:
+    kept = each_core[-1] / each_core[0] if each_core[0] else None
+    return [
+        Check("the most of any layout", max(rates), THROUGHPUT, "requests/s", at_least=True),
+        Check("requests for each core, the largest to the first", kept, EVENNESS, "×", at_least=True),
+    ]
+
+
+def _many(primaries: int) -> str:
+    return "one Valkey" if primaries == 1 else f"a cluster of {primaries} primaries"
 
 
 def _as_data(turn: Turn) -> dict[str, object]:

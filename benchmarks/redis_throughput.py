@@ -19,7 +19,7 @@ from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, number,
 from benchmarks.installation import Layout, installation
 from benchmarks.serving import serving
 from benchmarks.table import markdown_table
-from benchmarks.valkey import Valkey, grown
+from benchmarks.valkey import Valkey, ValkeyCluster, grown
 
 NAME = "redis_throughput"
 # Promised: requests a second, the part of embedded, commands each.
@@ -86,7 +86,7 @@ def loaded(
     url: str,
     processes: Mapping[str, int],
     load: wrk.Load,
-    store: Valkey | None,
+    store: Valkey | ValkeyCluster | None,
     credentials: Sequence[str] = (),
 ) -> Turn:
     """After a warm-up: the rate, the processor time by process, and the commands that Valkey got."""

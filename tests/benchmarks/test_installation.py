@@ -9,6 +9,7 @@ from benchmarks.installation import Layout, installation
 from benchmarks.open_loop import offer
 from benchmarks.processor import used
 from benchmarks.serving import DidNotServe
+from benchmarks.valkey import ValkeyCluster
 from benchmarks.wrk import Load
 
 
@@ -30,6 +31,18 @@ def test_an_installation_is_measured_and_gone_afterwards() -> None:
     names = {"Valkey", "gateway 1", "gateway 2", "batcher 1", "batcher 2", "worker", "worker, its function"}
     assert seconds.keys() == names
     assert not any(psutil.pid_exists(pid) for pid in processes.values())
+
+
+def test_an_installation_may_have_a_cluster_whose_primaries_all_have_some_of_the_work() -> None:
+    with installation(Layout(TARGET, primaries=3)) as running:
+        closed = measure(f"{running.urls[0]}/v1/inference", BODY, Load(connections=8, seconds=1))
+        names = set(running.processes)
+        assert isinstance(running.valkey, ValkeyCluster)
+        assert all(each.commands()["xadd"] > 0 for each in running.valkey.primaries)
+        assert running.valkey.commands()["xadd"] >= closed.answers / 64
+    assert closed.answers > 0
+    assert closed.errors == 0
+    assert names == {"Valkey 1", "Valkey 2", "Valkey 3", "gateway", "batcher", "worker"}
 
 
 def test_an_installation_that_does_not_start_is_told_of_in_its_own_words() -> None:

@@ -147,6 +147,8 @@ def test_scaling_is_told_by_core_in_a_table_and_a_chart() -> None:
     figure = redis_scaling.figure(layouts, turns, LOAD, 2, 16)
     assert "| 2 × 1               |     18,000 |        1.80 |  4,500 |   4.0 |" in figure.tables[0]
     ElementTree.fromstring(figure.drawings["redis_scaling"])
+    assert [check.holds for check in figure.checks] == [False, True]  # 18,000/s, and 4,500 of 5,000 a core
+    assert redis_scaling.figure(layouts, turns, LOAD, 2, 2).checks == []
 
 
 def test_the_processes_of_a_kind_and_their_functions_are_added_up() -> None:

@@ -147,6 +147,7 @@ class Change:
         records = [record for history in self.histories for record in history.records]
         return (
             f"{len(self.exits)} replaced | sent {len(records)} | ok {sum(record.ok for record in records)}"
+            f" | excused {sum(self._excused(record) for record in records if not record.ok)}"
             f" | lost {sum(len(history.lost(self._site.grace)) for history in self.histories)}"
             f" | duplicated {sum(history.unasked for history in self.histories)}"
             f" | wrong {sum(len(history.wrong()) for history in self.histories)}"

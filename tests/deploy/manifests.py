@@ -21,6 +21,9 @@ IMAGE = "penstock"  # the last part of the name of our own image
 ROLES = ("gateway", "batcher", "worker", "autoscaler")
 SECRET = {"admin-token": "a token", "valkey-password": "word", "redis-url": "redis://elsewhere:6379"}
 
+# What the label of a node says to a pod on it.
+NODE_LABELS = {"metadata.labels['topology.kubernetes.io/zone']": "zone-a"}
+
 Manifest = dict[str, Any]
 
 
@@ -97,7 +100,7 @@ class Pod:
             if "secretKeyRef" in source:
                 found[each["name"]] = SECRET[source["secretKeyRef"]["key"]]
             elif "fieldRef" in source:
-                found[each["name"]] = "zone-a"
+                found[each["name"]] = NODE_LABELS[source["fieldRef"]["fieldPath"]]
             else:
                 found[each["name"]] = re.sub(r"\$\((\w+)\)", lambda name: found[name[1]], each["value"])
         return found

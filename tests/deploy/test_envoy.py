@@ -1,6 +1,7 @@
 """The files of deploy/envoy, with the real Envoy before real gateways."""
 
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -187,5 +188,76 @@ def test_an_overloaded_gateway_is_taken_out_by_nobody_who_is_told_429_and_by_our
         assert {(each.status, each.json()["error"]) for each in refused} == {(status, "SERVICE_OVERLOADED")}
         assert all(each.headers["retry-after"] for each in refused)
         assert bool(edge.count("cluster.gateways.outlier_detection.ejections_enforced_total")) == ejected
+        tried = {each["attempts"] for each in edge.log() if each["status"] == 429}
+        assert tried == ({1} if status == 429 else set())  # overload is not for another gateway to hear of
         server.open()
         assert {each.result().status for each in waiting} <= {200, status}
+
+
+# Envoy finds out for itself that a gateway drains, and here it must not: requests come before it has looked.
+SELDOM = {
+    "interval: 1s\n          no_traffic_interval: 1s": "interval: 600s\n          no_traffic_interval: 600s"
+}
+
+
+def test_what_a_gateway_that_stops_refuses_is_served_by_its_neighbour_and_what_it_took_by_itself(
+    tmp_path: Path,
+) -> None:
+    model = held(tmp_path)
+    with (
+        serving(tmp_path, model) as first,
+        serving(tmp_path, model) as second,
+        envoy(tmp_path / "envoy", {"zone-a": [first.url, second.url]}, changes=SELDOM) as edge,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        taken = pool.submit(edge.ask, b'{"input": "taken"}', token(), x_request_id="taken")
+        eventually(lambda: any(each.health()["waiting_clients"] for each in (first, second)))
+        stopping, neighbour = (first, second) if first.health()["waiting_clients"] else (second, first)
+        neighbour.open()
+        stopping.process.send_signal(signal.SIGTERM)
+        eventually(lambda: call(stopping.admin_url, "GET", "/readyz").status == 503)
+
+        def asked_twice() -> bool:
+            """Whether Envoy has chosen the gateway that stops first, at least once. Each request is answered."""
+            assert edge.ask(b'{"input": "late"}', token(), x_request_id="late").status == 200
+            return 2 in {each["attempts"] for each in edge.log() if each["id"] == "late"}
+
+        eventually(asked_twice)
+        stopping.open()
+        assert taken.result().status == 200
+        (tried,) = (each for each in edge.log() if each["id"] == "taken")
+        assert (tried["attempts"], tried["gateway"]) == (1, stopping.url.partition("//")[2])
+        assert stopping.process.wait(60.0) == 0
+
+
+BROKEN = """
+import time
+
+
+def batch(inputs):
+    if "slow" in inputs:
+        time.sleep(0.5)
+    raise ValueError("broken")
+"""
+
+
+def test_another_zone_is_asked_when_the_own_has_no_gateway_and_not_for_a_failure_or_a_deadline_that_passed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "broken.py").write_text(BROKEN)
+    target = f"{tmp_path / 'broken.py'}:batch"
+    with (
+        serving(tmp_path, target) as near,
+        serving(tmp_path, target) as far,
+        envoy(tmp_path / "envoy", {"zone-a": [near.url], "zone-b": [far.url]}) as edge,
+    ):
+        assert edge.ask(b'{"input": "any"}', token()).status == 502
+        assert edge.ask(b'{"input": "slow", "timeout_ms": 50}', token()).status == 504
+        assert {(each["status"], each["attempts"]) for each in edge.log()} >= {(502, 1), (504, 1)}
+        assert not {each["attempts"] for each in edge.log()} - {1, 0}
+        # A zone without a gateway has its requests served by another.
+        near.process.kill()
+        eventually(lambda: edge.healthy() == {far.url})
+        assert edge.ask(b'{"input": "any"}', token(), x_request_id="away").status == 502
+        (away,) = (each for each in edge.log() if each["id"] == "away")
+        assert away["gateway"] == far.url.partition("//")[2]

@@ -308,6 +308,15 @@ def test_production_survives_the_loss_of_a_zone_and_of_a_node_that_is_emptied() 
     assert target == {"type": "Utilization", "averageUtilization": 70}
 
 
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_all_who_form_and_run_batches_know_the_zone_of_their_node_in_production(
+    overlay: str, tmp_path: Path
+) -> None:
+    for pod in our_pods(overlay):
+        knows = overlay != "dev" and pod.role in ("gateway", "batcher", "worker")
+        assert settings_of(pod, tmp_path).server.zone == ("zone-a" if knows else "")
+
+
 def test_one_slot_has_one_device() -> None:
     (worker,) = [pod for pod in pods("gpu") if pod.role == "worker"]
     args = worker.container["args"]

@@ -1,9 +1,11 @@
-"""The autoscaler in virtual time, on every shape of traffic. All of them are made here, from a seed."""
+"""The autoscaler in virtual time, on every shape of traffic: made here from a seed, or recorded (`traces/`)."""
 
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import accumulate
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -39,6 +41,16 @@ def ramp(seed: int = 1) -> "array[float]":
     return levels(*((1.0 + 0.25 * step, 60.0) for step in range(30)), seed=seed)
 
 
+def recorded(name: str) -> "array[float]":
+    gaps = (Path(__file__).parent / "traces" / f"{name}.txt").read_text().split()
+    return array("d", (ms / 1000 for ms in accumulate(map(int, gaps))))
+
+
+def jumping(seed: int = 1) -> "array[float]":
+    rng = Random(seed)
+    return levels(*((rng.uniform(0.5, 12.0), 600.0) for _ in range(8)), seed=seed)
+
+
 @dataclass(frozen=True)
 class Shape:
     make: Callable[[], "array[float]"]
@@ -58,6 +70,9 @@ SHAPES = {
     "on and off": Shape(lambda: levels((7.0, 900), (0.0, 900), (7.0, 900), (0.0, 890), (1.0, 10)), 1),
     "a swing": Shape(lambda: arrivals.swinging(5.0, 2 * HOUR, 0.8, 2 * HOUR, Random(1))),
     "evenly": Shape(lambda: arrivals.uniform(4.0, HOUR / 2)),
+    "levels that jump": Shape(jumping, 1),
+    "Azure code": Shape(lambda: recorded("azure_code")),
+    "Azure conversation": Shape(lambda: recorded("azure_conv"), 1),  # from 4.7 to 8 a second
 }
 every_shape = pytest.mark.parametrize("shape", SHAPES)
 
