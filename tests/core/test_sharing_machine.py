@@ -253,7 +253,7 @@ class SharedPool(RuleBasedStateMachine):
             holder = batcher.fleet.workers[name]
             if at == which:
                 assert batch in (holder.batch, holder.ahead), "decided while it still runs"
-        hands = [*self.batchers[0].fleet._idle, *self.batchers[1].fleet._idle, *self.credits]
+        hands = [*self.batchers[0].fleet.idlers, *self.batchers[1].fleet.idlers, *self.credits]
         # What is handed ahead may come too late: the worker is in the line by then, and another may have it.
         assert self.ahead or len(hands) == len(set(hands)), "one credit in two hands"
         assert len(batcher.fleet.workers) <= len(WORKERS)

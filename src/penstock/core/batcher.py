@@ -161,14 +161,12 @@ class Batcher:
             lane = lanes.open(key)
         if not request.background:
             lane.meter.add(now)
-        lane.buffer.push(request)
-        return (
-            self.fleet.idle > 0
-            or lane.buffer.waiting == 1
-            or lane.buffer.waiting == lane.ahead_from
-            or request.expires < lane.give_up
-            or request.deadline - lane.horizon < lane.give_up
-        )
+        buffer, give_up = lane.buffer, lane.give_up
+        buffer.push(request)
+        waiting = buffer.waiting
+        if waiting == 1 or waiting == lane.ahead_from or self.fleet.idlers:
+            return True
+        return request.expires < give_up or request.deadline - lane.horizon < give_up
 
     def offer_more(self, like: Queued, requests: Sequence[Queued]) -> None:
         """Take in requests that came after one that waits, and differ from it in nothing but their times. For that

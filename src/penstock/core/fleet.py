@@ -86,8 +86,8 @@ class Fleet:
     """The workers of one model, as one batcher counts on them."""
 
     __slots__ = (
-        "_busy", "_busy_abroad", "_cooldown", "_failures", "_handed", "_idle", "_ready", "_ready_abroad",
-        "_resting", "counted", "everywhere", "healthy", "lends", "loan", "own", "reach", "share", "shared",
+        "_busy", "_busy_abroad", "_cooldown", "_failures", "_handed", "_ready", "_ready_abroad", "_resting",
+        "counted", "everywhere", "healthy", "idlers", "lends", "loan", "own", "reach", "share", "shared",
         "workers",
     )  # fmt: skip
 
@@ -109,7 +109,8 @@ class Fleet:
         self.counted = 1.0
         self._failures = breaker_failures
         self._cooldown = breaker_cooldown
-        self._idle: dict[WorkerId, Worker] = {}  # idle workers, in the order they became idle
+        # Idle workers, in the order they became idle. `Batcher.offer` looks here for each request.
+        self.idlers: dict[WorkerId, Worker] = {}
         self._busy: dict[WorkerId, Worker] = {}  # busy workers, in the order they started
         self._busy_abroad = 0  # how many busy workers are abroad
         self._resting: dict[WorkerId, Worker] = {}  # workers that are ready, and whose breaker is open
@@ -142,7 +143,7 @@ class Fleet:
         worker = self.workers.get(worker_id)
         if worker is not None:
             worker.held = False
-            self._idle.pop(worker_id, None)
+            self.idlers.pop(worker_id, None)
 
     def gone(self, worker_id: WorkerId, back_at: Seconds | None) -> None:
         """The worker takes nothing until it is known again. `back_at`: when it may be back, if anybody knows."""
@@ -152,7 +153,7 @@ class Fleet:
         worker.ready = worker.held = worker.loading = False
         worker.pressure = 0.0
         worker.back_at = back_at
-        self._idle.pop(worker_id, None)
+        self.idlers.pop(worker_id, None)
         self._resting.pop(worker_id, None)
         self._recount()
 
@@ -193,14 +194,14 @@ class Fleet:
         for worker in [w for w in self._resting.values() if w.open_until <= now]:
             del self._resting[worker.id]
             if worker.held:
-                self._idle[worker.id] = worker
+                self.idlers[worker.id] = worker
         self._recount()
         return min((w.open_until for w in self._resting.values()), default=inf)
 
     def pick(self, avoid: WorkerId | None = None) -> Worker | None:
         """The idle worker that has rested longest, trusted ones first, of these those at home, never `avoid`."""
         chosen = None
-        for worker in self._idle.values():
+        for worker in self.idlers.values():
             if worker.id == avoid:
                 continue
             if not worker.on_probation and not worker.abroad:
@@ -211,7 +212,7 @@ class Fleet:
 
     @property
     def idle(self) -> int:
-        return len(self._idle)
+        return len(self.idlers)
 
     @property
     def busy(self) -> int:
@@ -249,9 +250,9 @@ class Fleet:
     def free(self) -> int:
         """How many workers are idle. In a shared fleet, workers that can be expected at once count too."""
         if not self.shared:
-            return len(self._idle)
+            return len(self.idlers)
         at_once = ceil(min(self.counted, self.healthy) - len(self._busy) + self._busy_abroad)
-        return max(len(self._idle), at_once)
+        return max(len(self.idlers), at_once)
 
     @property
     def free_at_home(self) -> bool:
@@ -259,7 +260,7 @@ class Fleet:
         busy = len(self._busy) - self._busy_abroad
         if ceil(min(self.counted, self.healthy) - busy) > 0:
             return True
-        return any(not worker.abroad for worker in self._idle.values())
+        return any(not worker.abroad for worker in self.idlers.values())
 
     @property
     def leaves_the_rest(self) -> bool:
@@ -277,11 +278,11 @@ class Fleet:
 
     def kept(self, *, resting: bool) -> list[WorkerId]:
         """Credits in hand: those of workers that rest, or those of idle ones."""
-        return [worker.id for worker in (self._resting if resting else self._idle).values() if worker.held]
+        return [worker.id for worker in (self._resting if resting else self.idlers).values() if worker.held]
 
     def assign(self, worker: Worker, batch: Sealed, now: Seconds) -> None:
         """The idle worker has been given a batch."""
-        del self._idle[worker.id]
+        del self.idlers[worker.id]
         worker.batch = batch
         worker.started = now
         worker.held = not self.shared  # a shared worker posts its credit anew, and any batcher may take that
@@ -368,7 +369,7 @@ class Fleet:
                 self._resting[worker.id] = worker
                 self._recount()
             elif worker.held:
-                self._idle[worker.id] = worker
+                self.idlers[worker.id] = worker
 
     def next_free(
         self, expected: Callable[[int], Seconds], now: Seconds, *, at_home: bool = False

@@ -61,19 +61,23 @@ class Ordered:
         """Take out the earliest requests that wait: `most` at most, and while there is room for the next. If `room`
         is None there always is."""
         run, taken = self._run, list[Queued]()
+        if room is None and not self._heap:
+            while run and most > 0:
+                request = run.popleft()[2]
+                if request.waiting:
+                    request.waiting = False
+                    taken.append(request)
+                    most -= 1
+            return taken
         while len(taken) < most:
-            request = run[0][2] if run and not self._heap else None
-            if request is None or not request.waiting:
-                first = self.first()
-                if first is None:
-                    break
-                request = first[2]
+            first = self.first()
+            if first is None:
+                break
+            request = first[2]
             if room is not None and not room.takes(request.cost):
                 break
             request.waiting = False
             taken.append(request)
-            if not self._heap:
-                run.popleft()
         return taken
 
     def compact(self) -> None:

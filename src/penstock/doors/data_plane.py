@@ -34,7 +34,7 @@ from penstock.doors.table import Table
 from penstock.doors.wishes import Media, media_of, prefers_task, wanted
 from penstock.edge.answer import Answer, with_fields
 from penstock.edge.body import Pieces, Whole
-from penstock.edge.caller import Caller, Render
+from penstock.edge.caller import Caller
 from penstock.edge.fields import NO_HEADERS, Headers, request_id, trace
 from penstock.edge.heads import POST, Head
 from penstock.edge.url import split
@@ -141,7 +141,7 @@ class DataPlane:
                 self._sign(door, asks, identity, head.headers)
                 self._submit(caller, door, asks, Media.JSON)
                 return
-            render: Render = door.render
+            render = door.bound_render
             if isinstance(ask, Call):
                 render, [ask] = door.render_of(ask, Media.JSON), ask
             ask.door = door.name

@@ -131,6 +131,11 @@ class AskingDoor(Door):
     others: ClassVar[bool] = False  # whether the door also reads bodies that are not JSON
     small: ClassVar[int] = LARGE  # bytes: a body up to this is read at once, a larger one if it `is_quick`
 
+    def __init__(self, inside: Inside) -> None:
+        super().__init__(inside)
+        # `render`, bound once. Nearly every request hands it to its caller.
+        self.bound_render: Render = self.render
+
     @abstractmethod
     def read(self, body: bytes, headers: Headers) -> Steps[Sequence[Ask]]:
         """Returns the asks of a body, in order; a `Call` if the answer depends on what the body says. Raises

@@ -14,7 +14,7 @@ JSON = ("content-type", "application/json")
 JSON_ALONE: Fields = (JSON,)  # the fields of most answers, beside the usual ones
 
 
-class Usual(Struct, eq=False):
+class Usual(Struct, eq=False, gc=False):  # without gc, since no cycle can lead through texts and numbers
     """What the head of nearly every answer to a request says. Each has a place of its own: HTTP/1.1 writes its head
     from them in half the time that as many fields take."""
 
@@ -38,7 +38,7 @@ class Usual(Struct, eq=False):
         return fields
 
 
-class Answer(Struct, eq=False):
+class Answer(Struct, eq=False, gc=False):  # without gc, as `Usual`
     """The body that is sent is `before`, `body` and `after`. A large output goes in the middle as it is, and is
     copied once: when its head is put before it."""
 
