@@ -9,11 +9,12 @@ unexport PYTHONDONTWRITEBYTECODE
 TOOLS   = chromium redis-server curl openssl
 # A real Prometheus, unpacked beside the virtual environment: installing it would start it.
 PROMETHEUS = tools/unpacked-package $(VENV)/apt prometheus prometheus promtool
-# Tests that start whole servers and installations; and those that compute most: each group takes about as long.
-ROLES   = tests/roles tests/tls tests/ledger tests/bench tests/auth tests/examples
-DOORS   = tests/doors tests/sim
+# Groups of tests that run beside each other, so that none is the last for long: each waits more than it computes.
+SERVED  = tests/tls tests/ledger tests/bench tests/auth tests/examples tests/sim
+PARTS   = tests/adapters tests/advice tests/benchmarks tests/client
+GROUPS  = unit-faults unit-roles unit-doors unit-rest unit-parts unit-served unit-contract unit-attacks unit-deploy unit-core
 
-.PHONY: run install wheel test check style types unit unit-core unit-contract unit-faults unit-roles unit-doors unit-deploy unit-rest unit-attacks test-clients bench bench-peers chaos dashboards lock format clean help
+.PHONY: run install wheel test check style types unit $(GROUPS) test-clients bench bench-peers chaos dashboards lock format clean help
 
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -36,7 +37,7 @@ wheel: $(VENV)/.run  ## build dist/penstock-*.whl, with the locked build tools a
 test: style  ## set up and check everything: format, lint, types, layers, tests
 	tools/system-packages $(TOOLS)
 	$(PROMETHEUS)
-	$(MAKE) --no-print-directory -j4 -O unit-faults unit-roles unit-doors unit-rest unit-contract unit-attacks unit-deploy unit-core types
+	$(MAKE) --no-print-directory -j6 -O $(GROUPS) types
 
 check: style types  ## format, lint, types and import layers
 
@@ -51,9 +52,9 @@ types: $(VENV)/.dev
 unit: $(VENV)/.dev  ## the tests alone, with real processes, sockets and a real browser
 	tools/system-packages $(TOOLS)
 	$(PROMETHEUS)
-	$(MAKE) --no-print-directory -j4 -O unit-faults unit-roles unit-doors unit-rest unit-contract unit-attacks unit-deploy unit-core
+	$(MAKE) --no-print-directory -j6 -O $(GROUPS)
 
-# Four at a time, the longest first: each waits for processes and clocks more than it computes.
+# Six at a time, the longest first: each waits for processes and clocks more than it computes.
 unit-core: $(VENV)/.dev
 	$(BIN)/pytest tests/core --cov --cov-report=term:skip-covered
 
@@ -64,10 +65,16 @@ unit-attacks: $(VENV)/.dev
 	$(BIN)/pytest tests/attack
 
 unit-roles: $(VENV)/.dev
-	$(BIN)/pytest $(ROLES)
+	$(BIN)/pytest tests/roles
 
 unit-doors: $(VENV)/.dev
-	$(BIN)/pytest $(DOORS)
+	$(BIN)/pytest tests/doors
+
+unit-served: $(VENV)/.dev
+	$(BIN)/pytest $(SERVED)
+
+unit-parts: $(VENV)/.dev
+	$(BIN)/pytest $(PARTS)
 
 unit-deploy: $(VENV)/.dev
 	$(BIN)/pytest tests/deploy
@@ -76,7 +83,7 @@ unit-contract: $(VENV)/.dev
 	$(BIN)/pytest tests/contract
 
 unit-rest: $(VENV)/.dev
-	$(BIN)/pytest $(addprefix --ignore ,$(ROLES) $(DOORS) tests/deploy tests/core tests/contract tests/chaos tests/attack tests/clients)
+	$(BIN)/pytest $(addprefix --ignore ,tests/roles tests/doors $(SERVED) $(PARTS) tests/deploy tests/core tests/contract tests/chaos tests/attack tests/clients)
 
 test-clients: $(VENV)/.dev  ## heavy clients of other servers, each in an environment of its own under .clients/
 	$(BIN)/pytest tests/clients

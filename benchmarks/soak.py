@@ -1,12 +1,13 @@
 """Whether a server that runs for hours holds more and more.
 
-    python -m benchmarks.soak                    two hours of `penstock serve`
+    python -m benchmarks.soak                    two hours of `penstock serve`, after an hour of warm-up
     python -m benchmarks.soak --form redis       of a gateway, a batcher, a worker and a Valkey
 
 An open loop of all that real traffic has: new inputs of several sizes, inputs that come again, tasks,
 Idempotency-Keys, clients that leave, wrong bodies, deadlines that are too short. All settings are the defaults.
 Every ten seconds the memory and the descriptors of each process are noted. What is kept on purpose (results for ten
-minutes) has filled up once the warm-up is over. The slope of the rest is what is promised.
+minutes, figures for the page's charts for an hour) has filled up once the warm-up is over. The slope of the rest is
+what is promised.
 """
 
 import argparse
@@ -37,9 +38,9 @@ Samples = dict[str, list[tuple[float, Held]]]
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = options(NAME, __doc__)
     parser.add_argument("--form", choices=("embedded", "redis"), default="embedded")
-    parser.add_argument("--minutes", type=above_zero, default=120.0, help="in all; 120 by default")
+    parser.add_argument("--minutes", type=above_zero, default=185.0, help="in all; 185 by default")
     parser.add_argument(
-        "--warm-up", type=above_zero, default=20.0, help="minutes of them that do not count; 20"
+        "--warm-up", type=above_zero, default=65.0, help="minutes of them that do not count; 65"
     )
     parser.add_argument("--rate", type=above_zero, default=100.0, help="requests a second; 100")
     return parser.parse_args(argv)

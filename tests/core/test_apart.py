@@ -285,6 +285,28 @@ def test_each_of_their_batches_pushes_the_next_one_back() -> None:
     assert 0.1 <= sent * SECONDS / (600 * step * 2 * MOST_FAIR) <= 1.05
 
 
+def test_what_was_charged_while_the_others_needed_nearly_all_is_soon_worked_off_once_they_do_not() -> None:
+    apart = apart_of("bad")
+    apart.charge(2.0, LEAST_FAIR, 10.0)
+    assert apart.free_at == pytest.approx(110.0)
+    apart.renew(2.0, 20.0)  # for 10 s it was worked off by a fiftieth of a worker
+    assert apart.free_at == pytest.approx(20.9)
+    apart.renew(LEAST_FAIR, 30.0)
+    assert apart.free_at == pytest.approx(20.9), "nothing is owed any more"
+
+
+def test_they_are_let_in_to_workers_that_nobody_else_needs() -> None:
+    batcher = batcher_apart("bad", workers=2)
+    batcher.apart.charge(2.0, LEAST_FAIR, 0.0)
+    request = ask(0.5, tenant="bad", expires=2.5, deadline=4.5)
+    assert admission_of(batcher).refusal(request, 0.5) is None
+    offer(batcher, request)
+    assert batcher.apart.free_at == pytest.approx(
+        1.495
+    )  # two workers for what a fiftieth was to do until 100.0
+    assert sent_by(batcher, 1.5) == [["bad"]]
+
+
 def test_they_are_not_forgotten_while_the_others_take_every_worker() -> None:
     batcher = batcher_apart("bad", workers=1)
     offer(batcher, ask(tenant="bad"), *(ask(tenant="good") for _ in range(100)))

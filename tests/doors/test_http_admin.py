@@ -150,6 +150,13 @@ def test_the_two_planes_are_apart(server: Server) -> None:
     assert server.admin("/v1/inference").status == 404
 
 
+# Their names; empty where a path leads to none.
+DOORS = {
+    "native", "short", "openai", "files", "open_inference", "tei", "rerank", "websocket", "docs", "grpc",
+    "grpc_open_inference", "",
+}  # fmt: skip
+
+
 def test_metrics_have_the_promised_names_and_only_closed_label_sets(server: Server) -> None:
     answer = server.admin("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
@@ -170,6 +177,7 @@ def test_metrics_have_the_promised_names_and_only_closed_label_sets(server: Serv
         "state": {"idle", "busy", "resting", "loading", "full", "offline"},
         "outcome": {*STATUS_BY_CODE, Outcome.SUCCESS},
         "code": set(STATUS_BY_CODE),
+        "door": DOORS,
         "reason": set(Reason),
         "level": {"warning", "critical"},
         "batch": {"one", "full"},

@@ -166,6 +166,9 @@ def test_a_request_is_explained_at_either_gateway(whole: Up, typed: Typed) -> No
         assert "It was answered with its failure" in out
     code, _, err = typed("explain", "never-was", "--admin", whole.admins["gateway-1"])
     assert (code, err.startswith("penstock: nobody knows a request 'never-was'")) == (2, True)
+    # `ill-told` leaves a dead letter, which the tests below do not expect.
+    purge = "dlq", "purge", "--yes", "--admin", whole.admins["gateway-1"]
+    eventually(lambda: typed(*purge)[1] == "forgotten: 1\n")
 
 
 def test_what_is_cancelled_at_another_gateway_while_it_waits_never_runs(whole: Up, workplace: Path) -> None:

@@ -14,7 +14,7 @@ whose batches have ended workers.
 - The failures of culprits are retried from a budget of their own.
 - All culprits together get a part of the workers' time: what would remain if the others asked for twice as much;
   or, if that is more, a fair part by the number of tenants that wait, at most half. Each batch of a culprit pushes
-  the next one back by its time divided by that part.
+  the next one back by its time divided by that part. When the part changes, so does what is left of the wait.
 """
 
 from collections.abc import Sequence
@@ -74,8 +74,8 @@ class Apart:
     """Who is set apart, what waits of them, and when their next batch may go."""
 
     __slots__ = (
-        "_attempts", "_latest", "_max_batch", "_others_until", "_sweep_at", "delivery", "depth", "free_at", "known",
-        "lanes",
+        "_attempts", "_latest", "_max_batch", "_others_until", "_sweep_at", "_workers", "delivery", "depth",
+        "free_at", "known", "lanes",
     )  # fmt: skip
 
     def __init__(self, rules: BatchingRules, curve: ServiceCurve) -> None:
@@ -85,6 +85,7 @@ class Apart:
         self.lanes = ApartLanes(rules, self.depth, curve)
         self.delivery = Delivery(rules.retries)
         self.free_at: Seconds = 0.0  # when the next batch of those who are set apart may go
+        self._workers = 0.0  # how many workers they were to have at a time when `free_at` was worked out
         self._max_batch = rules.max_batch
         self._attempts = rules.retries.attempts
         self._latest: Culprit | None = None  # the culprit that asked last
@@ -214,4 +215,13 @@ class Apart:
     def charge(self, seconds: Seconds, workers: float, now: Seconds) -> None:
         """Note how long a batch of those who are set apart takes, which pushes their next one back. `workers`: how
         many they may have at a time, by their share."""
+        self.renew(workers, now)
         self.free_at = max(now, self.free_at) + max(seconds, LEAST_SECONDS) / workers
+
+    def renew(self, workers: float, now: Seconds) -> None:
+        """Work out anew when their next batch may go, since they may now have so many workers at a time. What was
+        charged while the others needed nearly everything, or while hardly any worker was left, must not keep
+        culprits from workers that have been idle since."""
+        if self._workers and now < self.free_at:
+            self.free_at = now + (self.free_at - now) * self._workers / workers
+        self._workers = workers

@@ -98,7 +98,9 @@ def refusal_apart(batcher: Batcher, rules: AdmissionRules, request: Request, now
     apart = batcher.apart
     if not apart.lanes.has_room_for(request):
         return Overloaded(SET_APART, retry_after=1.0)
-    late = apart.wait(request, batcher.curve.single, batcher.parts.workers_apart(now), now) - (
+    workers = batcher.parts.workers_apart(now)
+    apart.renew(workers, now)
+    late = apart.wait(request, batcher.curve.single, workers, now) - (
         min(request.expires, request.deadline - batcher.curve.single) - now
     )
     full = (

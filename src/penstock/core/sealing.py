@@ -49,6 +49,8 @@ class Sealing:
         `effects`."""
         wakes = [self._fleet.wake(now)]
         apart = self._apart
+        if apart.waiting and now < apart.free_at:
+            apart.renew(self._parts.workers_apart(now), now)
         overdue = apart.waiting > 0 and now > apart.free_at + OVERDUE
         if overdue:
             self._send_apart(now, effects)
