@@ -1,4 +1,5 @@
-"""The way to Redis becomes long and uneven, 200 ms ± 100 ms; in the long form it loses every twentieth segment."""
+"""The way to Redis becomes long and uneven. In the long form it takes 200 ms ± 100 ms, and every twentieth segment
+is lost."""
 
 import asyncio
 from pathlib import Path
@@ -15,7 +16,7 @@ from scene import report
 
 # A slot is on its way for most of a second between two batches, so they must be large enough for all that comes.
 RATE, DELAY, BATCH = 20.0, 0.01, 64
-UNEVEN = Weather(delay=0.2, jitter=0.1)
+UNEVEN = Weather(delay=0.05, jitter=0.025)
 BAD = Weather(delay=0.2, jitter=0.1, loss=0.05)
 LEARNS = (
     3.0  # seconds of load in which gateways learn how long the way has become; until then it seems broken

@@ -50,20 +50,20 @@ def test_each_alert_fires_when_it_should_and_not_before_and_not_for_others() -> 
     assert "SUCCESS" in promtool("test", "rules", "penstock.test.yaml")
 
 
-def tested() -> list[str]:
+def cases_in() -> list[str]:
     """The cases, each from its name on."""
     return re.split(r"^  - name: ", (FOLDER / "penstock.test.yaml").read_text(), flags=re.M)[1:]
 
 
 def test_each_recording_rule_is_tested() -> None:
     expected = re.findall(
-        r"^ +- expr: round\((\S+), \S+\)\n +eval_time: \S+\n +exp_samples:\n +- ", "".join(tested()), re.M
+        r"^ +- expr: round\((\S+), \S+\)\n +eval_time: \S+\n +exp_samples:\n +- ", "".join(cases_in()), re.M
     )
     assert expected == RECORDS
 
 
 def test_each_alert_is_tested_both_ways() -> None:
-    cases = [case for case in tested() if not case.startswith("the recording rules\n")]
+    cases = [case for case in cases_in() if not case.startswith("the recording rules\n")]
     assert {case.partition("\n")[0] for case in cases} == set(ALERTS)
     for case in cases:
         name = case.partition("\n")[0]

@@ -144,33 +144,6 @@ def test_either_gateway_tells_what_became_of_a_request(whole: Up) -> None:
     assert whole.admin_of("gateway-1", "/internal/requests/never-was").status == 404
 
 
-def test_a_request_is_explained_at_either_gateway(whole: Up, typed: Typed) -> None:
-    body = b'{"input": "explained", "client_id": "anna"}'
-    assert whole.ask("gateway-1", "POST", "/v1/inference", body, x_request_id="told").status == 200
-    bad = b'{"input": "bad", "client_id": "anna"}'
-    assert whole.ask("gateway-2", "POST", "/v1/inference", bad, x_request_id="ill-told").status == 502
-    for gateway in ("gateway-1", "gateway-2"):
-        where = "--admin", whole.admins[gateway]
-        code, out, err = typed("explain", "told", *where, "--json")
-        assert (code, err) == (0, "")
-        said = json.loads(out)
-        assert said["source"] == "the server"
-        facts, steps = said["facts"], [step["text"] for step in said["steps"]]
-        assert (facts["status"], facts["tenant"], facts["batch_size"]) == ("SUCCESS", "anna", 1)
-        assert facts["gateway"].startswith("gateway-")
-        assert "a batch of its own went, because" in steps[1]
-        assert (steps[2].endswith("began to run the batch."), steps[-1]) == (True, "It was answered.")
-        code, out, _ = typed("explain", "ill-told", *where)
-        assert code == 0
-        assert "Attempt 1 failed on " in out
-        assert "It was answered with its failure" in out
-    code, _, err = typed("explain", "never-was", "--admin", whole.admins["gateway-1"])
-    assert (code, err.startswith("penstock: nobody knows a request 'never-was'")) == (2, True)
-    # `ill-told` leaves a dead letter, which the tests below do not expect.
-    purge = "dlq", "purge", "--yes", "--admin", whole.admins["gateway-1"]
-    eventually(lambda: typed(*purge)[1] == "forgotten: 1\n")
-
-
 def test_what_is_cancelled_at_another_gateway_while_it_waits_never_runs(whole: Up, workplace: Path) -> None:
     """Both workers hold; whatever comes behind them waits, but for what each is handed ahead."""
     before = ran(workplace).count("hold")
@@ -303,6 +276,30 @@ def test_a_dead_letter_is_listed_shown_retried_and_purged(whole: Up, workplace: 
     code, _, told = typed("dlq", "show", letter["id"], "--admin", whole.admins["gateway-1"])
     assert code == 2
     assert told.startswith(f"penstock: no dead letter '{letter['id']}'")
+
+
+def test_a_request_is_explained_at_either_gateway(whole: Up, typed: Typed) -> None:
+    body = b'{"input": "explained", "client_id": "anna"}'
+    assert whole.ask("gateway-1", "POST", "/v1/inference", body, x_request_id="told").status == 200
+    bad = b'{"input": "bad", "client_id": "anna"}'
+    assert whole.ask("gateway-2", "POST", "/v1/inference", bad, x_request_id="ill-told").status == 502
+    for gateway in ("gateway-1", "gateway-2"):
+        where = "--admin", whole.admins[gateway]
+        code, out, err = typed("explain", "told", *where, "--json")
+        assert (code, err) == (0, "")
+        said = json.loads(out)
+        assert said["source"] == "the server"
+        facts, steps = said["facts"], [step["text"] for step in said["steps"]]
+        assert (facts["status"], facts["tenant"], facts["batch_size"]) == ("SUCCESS", "anna", 1)
+        assert facts["gateway"].startswith("gateway-")
+        assert "a batch of its own went, because" in steps[1]
+        assert (steps[2].endswith("began to run the batch."), steps[-1]) == (True, "It was answered.")
+        code, out, _ = typed("explain", "ill-told", *where)
+        assert code == 0
+        assert "Attempt 1 failed on " in out
+        assert "It was answered with its failure" in out
+    code, _, err = typed("explain", "never-was", "--admin", whole.admins["gateway-1"])
+    assert (code, err.startswith("penstock: nobody knows a request 'never-was'")) == (2, True)
 
 
 @pytest.mark.parametrize("name", ["gateway-2", "batcher-1", "worker-1"])
