@@ -37,7 +37,7 @@ wheel: $(VENV)/.run  ## build dist/penstock-*.whl, with the locked build tools a
 test: style  ## set up and check everything: format, lint, types, layers, tests
 	tools/system-packages $(TOOLS)
 	$(PROMETHEUS)
-	$(MAKE) --no-print-directory -j6 -O $(GROUPS) types
+	$(MAKE) --no-print-directory -j4 -O $(GROUPS) types
 
 check: style types  ## format, lint, types and import layers
 
@@ -52,9 +52,9 @@ types: $(VENV)/.dev
 unit: $(VENV)/.dev  ## the tests alone, with real processes, sockets and a real browser
 	tools/system-packages $(TOOLS)
 	$(PROMETHEUS)
-	$(MAKE) --no-print-directory -j6 -O $(GROUPS)
+	$(MAKE) --no-print-directory -j4 -O $(GROUPS)
 
-# Six at a time, the longest first: each waits for processes and clocks more than it computes.
+# Four at a time, the longest first: each waits for processes and clocks more than it computes.
 unit-core: $(VENV)/.dev
 	$(BIN)/pytest tests/core --cov --cov-report=term:skip-covered
 

@@ -179,10 +179,12 @@ def test_what_a_dead_batcher_had_in_hand_is_inherited_and_bounded_by_its_deadlin
             held = {request.key for request in dead.requests}
             assert held
             assert not held & set(heir.keys)  # the living keep what they have
+            # On a machine that stands still a lease may have ended before, and a shard changed hands.
+            before = {request.key for request in heir.inherited}
             alive.remove("dead")
             heir.intake.shards_changed()
             await heir.gets(*sent)
-            assert {request.key for request in heir.inherited} == held
+            assert {request.key for request in heir.inherited} == held | before
             assert all(request.expires >= request.deadline for request in heir.inherited)
             heir.intake.settled(heir.requests)
             assert not heir.intake.in_hand
