@@ -4,7 +4,7 @@ VENV   ?= .venv
 PREFIX ?= $(HOME)/.local
 BIN     = $(VENV)/bin
 # An environment may forbid Python to keep compiled modules. Each start of a process would compile all of them again,
-# which doubles what it costs.
+# which nearly doubles what it costs.
 unexport PYTHONDONTWRITEBYTECODE
 TOOLS   = chromium redis-server curl openssl
 # A real Prometheus, unpacked beside the virtual environment: installing it would start it.
